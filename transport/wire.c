@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "transport/wire.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Where the next field is written, and read. */
+struct writer {
+	uint8_t *at;
+};
+
+struct reader {
+	const uint8_t *at;
+};
+
+static void put(struct writer *out, uint64_t value, int bytes)
+{
+	for (int i = 0; i < bytes; i++)
+		*out->at++ = (uint8_t)(value >> (8 * i));
+}
+
+static uint64_t get(struct reader *in, int bytes)
+{
+	uint64_t value = 0;
+
+	for (int i = 0; i < bytes; i++)
+		value |= (uint64_t)*in->at++ << (8 * i);
+	return value;
+}
+
+void bps_wire_encode(const struct bps_wire_hdr *hdr, uint8_t *buf)
+{
+	struct writer out = { buf };
+
+	put(&out, BPS_WIRE_MAGIC, 4);
+	put(&out, BPS_WIRE_VERSION, 1);
+	put(&out, hdr->type, 1);
+	put(&out, BPS_WIRE_HDR_BYTES, 2);
+	put(&out, hdr->payload_bytes, 4);
+	put(&out, hdr->slot, 4);
+	put(&out, hdr->group, 8);
+	put(&out, hdr->op, 8);
+	put(&out, hdr->part, 4);
+	put(&out, hdr->n_parts, 4);
+	put(&out, hdr->op_bytes, 8);
+	put(&out, hdr->member, 2);
+	put(&out, hdr->n_members, 2);
+	put(&out, hdr->dtype, 1);
+	put(&out, hdr->redop, 1);
+	put(&out, hdr->coll, 1);
+	put(&out, hdr->priority, 1);
+	put(&out, hdr->root, 2);
+	put(&out, hdr->flags, 2);
+	put(&out, hdr->region, 4);
+	put(&out, hdr->offset, 8);
+	put(&out, hdr->acked, 8);
+	put(&out, hdr->dead_hash, 8);
+	put(&out, hdr->dead_n, 4);
+	put(&out, hdr->peer, 4);
+}
+
+static void decode_fields(struct reader in, struct bps_wire_hdr *hdr)
+{
+	hdr->payload_bytes = (uint32_t)get(&in, 4);
+	hdr->slot = (uint32_t)get(&in, 4);
+	hdr->group = get(&in, 8);
+	hdr->op = get(&in, 8);
+	hdr->part = (uint32_t)get(&in, 4);
+	hdr->n_parts = (uint32_t)get(&in, 4);
+	hdr->op_bytes = get(&in, 8);
+	hdr->member = (uint16_t)get(&in, 2);
+	hdr->n_members = (uint16_t)get(&in, 2);
+	hdr->dtype = (uint8_t)get(&in, 1);
+	hdr->redop = (uint8_t)get(&in, 1);
+	hdr->coll = (uint8_t)get(&in, 1);
+	hdr->priority = (uint8_t)get(&in, 1);
+	hdr->root = (uint16_t)get(&in, 2);
+	hdr->flags = (uint16_t)get(&in, 2);
+	hdr->region = (uint32_t)get(&in, 4);
+	hdr->offset = get(&in, 8);
+	hdr->acked = get(&in, 8);
+	hdr->dead_hash = get(&in, 8);
+	hdr->dead_n = (uint32_t)get(&in, 4);
+	hdr->peer = (uint32_t)get(&in, 4);
+}
+
+int bps_wire_probe(const uint8_t *buf, uint32_t bytes, uint8_t *ret_version)
+{
+	static const uint8_t magic[4] = {
+		BPS_WIRE_MAGIC & 0xff,
+		BPS_WIRE_MAGIC >> 8 & 0xff,
+		BPS_WIRE_MAGIC >> 16 & 0xff,
+		BPS_WIRE_MAGIC >> 24,
+	};
+
+	if (memcmp(buf, magic, bytes < 4 ? bytes : 4) != 0)
+		return BPS_WIRE_E_MAGIC;
+	if (bytes < 5 || buf[4] == BPS_WIRE_VERSION)
+		return 0;
+	*ret_version = buf[4];
+	return BPS_WIRE_E_VERSION;
+}
+
+static uint32_t max_payload(uint8_t type)
+{
+	if (type == BPS_WIRE_PUSH || type == BPS_WIRE_ANSWER)
+		return BPS_WIRE_MAX_PAYLOAD;
+	return BPS_WIRE_CTL_PAYLOAD;
+}
+
+int bps_wire_decode(const uint8_t *buf, struct bps_wire_hdr *ret_hdr,
+                    uint32_t *ret_hdr_bytes)
+{
+	struct reader in = { buf + 5 };
+	uint32_t hdr_bytes;
+	int r;
+
+	r = bps_wire_probe(buf, BPS_WIRE_HDR_BYTES, &ret_hdr->version);
+	if (r)
+		return r;
+	ret_hdr->version = BPS_WIRE_VERSION;
+	ret_hdr->type = (uint8_t)get(&in, 1);
+	hdr_bytes = (uint32_t)get(&in, 2);
+	decode_fields(in, ret_hdr);
+	if (ret_hdr->type == 0 || ret_hdr->type >= BPS_WIRE_N_TYPES)
+		return -EBADMSG;
+	if (hdr_bytes < BPS_WIRE_HDR_BYTES || hdr_bytes > BPS_WIRE_MAX_HDR)
+		return -EBADMSG;
+	if (ret_hdr->payload_bytes > max_payload(ret_hdr->type))
+		return -EBADMSG;
+	*ret_hdr_bytes = hdr_bytes;
+	return 0;
+}
+
+/* A fixed-size text: cut where it is too long, the rest filled with NUL bytes. */
+static void put_text(struct writer *out, const char *text, size_t chars)
+{
+	size_t length = strnlen(text, chars - 1);
+
+	memcpy(out->at, text, length);
+	memset(out->at + length, 0, chars - length);
+	out->at += chars;
+}
+
+/* What is not printable ASCII comes back as '?': the text goes into messages. */
+static void get_text(struct reader *in, char *ret_text, size_t chars)
+{
+	memset(ret_text, 0, chars);
+	for (size_t i = 0; i + 1 < chars && in->at[i]; i++) {
+		char c = (char)in->at[i];
+
+		ret_text[i] = c < ' ' || c > '~' ? '?' : c;
+	}
+	in->at += chars;
+}
+
+void bps_wire_encode_hello(const struct bps_wire_hello *hello, uint8_t *buf)
+{
+	struct writer out = { buf };
+
+	memcpy(out.at, hello->job, sizeof(hello->job));
+	out.at += sizeof(hello->job);
+	put(&out, hello->peer, 4);
+	put(&out, hello->n_peers, 4);
+	put(&out, hello->n_slots, 4);
+	put(&out, hello->slot_bytes, 4);
+	put_text(&out, hello->version, sizeof(hello->version));
+	put_text(&out, hello->host, sizeof(hello->host));
+}
+
+int bps_wire_decode_hello(const uint8_t *buf, uint32_t bytes,
+                          struct bps_wire_hello *ret_hello)
+{
+	struct reader in = { buf };
+
+	if (bytes < BPS_WIRE_HELLO_BYTES)
+		return -EBADMSG;
+	memcpy(ret_hello->job, in.at, sizeof(ret_hello->job));
+	in.at += sizeof(ret_hello->job);
+	ret_hello->peer = (uint32_t)get(&in, 4);
+	ret_hello->n_peers = (uint32_t)get(&in, 4);
+	ret_hello->n_slots = (uint32_t)get(&in, 4);
+	ret_hello->slot_bytes = (uint32_t)get(&in, 4);
+	get_text(&in, ret_hello->version, sizeof(ret_hello->version));
+	get_text(&in, ret_hello->host, sizeof(ret_hello->host));
+	return 0;
+}
