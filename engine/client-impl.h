@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What client.c (groups, ops, time) and uplink.c (the conversation with one server)
+ * share. Everything belongs to the client's thread.
+ */
+#pragma once
+
+#include "engine/client.h"
+
+#define BPS_NO_SLOT UINT32_MAX
+
+/* A slot of the window that a server granted, and the push that occupies it. */
+struct bps_push {
+	struct bps_send send;
+	struct bps_uplink *uplink;
+	struct bps_op *op; /* NULL: the op failed, the slot waits for its answer */
+	uint64_t position;
+	uint32_t part_bytes;
+	bool sending;    /* the transport has it */
+	bool unanswered; /* the slot is taken */
+	uint32_t next_free;
+};
+
+enum bps_uplink_state {
+	BPS_UPLINK_GREETING, /* HELLO queued or sent; not welcomed yet */
+	BPS_UPLINK_OPEN,
+	BPS_UPLINK_DEAD,
+};
+
+/* One server, as this client sees it. */
+struct bps_uplink {
+	struct bps_client *client;
+	uint32_t server;
+	struct bps_conn *conn; /* NULL when it is over */
+	enum bps_uplink_state state;
+	bool up;
+	struct bps_reason reason; /* why it is dead, or about to be */
+	struct bps_list lanes;    /* ops that have something left to push here */
+	struct bps_push *slots;
+	uint32_t n_slots; /* granted: the window, and spare ones beyond it */
+	uint32_t window;
+	uint32_t free_slot, n_unanswered;
+	uint64_t heard_ns, asked_ns;
+	bool ping_sending, ping_unanswered;
+	uint32_t n_sending; /* sends that the transport has */
+	struct bps_send hello, ping, bye;
+	uint8_t hello_payload[BPS_WIRE_HELLO_BYTES];
+	uint8_t control[BPS_WIRE_CTL_PAYLOAD];
+	void *scratch; /* where the answers of a failed op go */
+	/* members that were missing from an op, as last reported */
+	uint64_t missing_group, missing_op;
+	uint32_t n_missing;
+	uint16_t missing[BPS_WIRE_CTL_PAYLOAD / 2];
+	char name[96];
+};
+
+/* An op's place in the queue of one server; in order of parts, which all members share.
+ */
+struct bps_op_lane {
+	struct bps_op *op;
+	struct bps_list link;
+	uint32_t server; /* index in the group's servers */
+	uint32_t n_pushed;
+	uint64_t position; /* of the next push; n_parts or more: none */
+};
+
+/* A leader that lost its connection to a server; its groups end after a grace. */
+struct bps_lost {
+	struct bps_list link;
+	uint32_t peer;
+	uint64_t at_ns;
+	bool over; /* the grace is */
+	struct bps_reason reason;
+};
+
+struct bps_client {
+	struct bps_client_config config;
+	char host[BPS_WIRE_HOST_CHARS];
+	struct bps_uplink **uplinks; /* by server number; NULL: never attached */
+	uint32_t n_uplinks;
+	struct bps_list groups;
+	struct bps_list lost; /* struct bps_lost */
+	uint64_t now_ns;
+};
+
+/* -- client.c -- */
+
+void bps_reason_set(struct bps_reason *reason, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/** bps_coll_name() - the call's name, for messages. */
+const char *bps_coll_name(uint32_t coll);
+
+/** bps_client_group() - the group with this id, NULL when there is none. */
+struct bps_group *bps_client_group(struct bps_client *client, uint64_t id);
+
+/**
+ * bps_group_break() - the end of @group: its ops finish with @reason. The servers that
+ * are left are told @text, so that nobody waits for this member; its groups' other
+ * members find it in their reasons.
+ */
+void bps_group_break(struct bps_client *client, struct bps_group *group,
+                     const struct bps_reason *reason, const char *text);
+
+/** bps_client_server_died() - @uplink is dead now: groups that need it end. */
+void bps_client_server_died(struct bps_client *client, const struct bps_uplink *uplink);
+
+/** bps_client_leader_lost() - the leader of world rank @peer is gone. 0 or -ENOMEM. */
+int bps_client_leader_lost(struct bps_client *client, uint32_t peer,
+                           const struct bps_reason *reason);
+
+/** bps_op_landed() - the answer at @position is complete. */
+void bps_op_landed(struct bps_client *client, struct bps_op *op, uint64_t position);
+
+/** bps_op_late() - @uplink reported who is missing from @op: warn once a timeout. */
+void bps_op_late(const struct bps_uplink *uplink, struct bps_op *op);
+
+/* -- uplink.c -- */
+
+/** bps_uplink_new() - consumes @conn and says HELLO on it. 0 or -ENOMEM. */
+int bps_uplink_new(struct bps_client *client, uint32_t server, struct bps_conn *conn,
+                   const char *name, struct bps_uplink **ret_uplink);
+/** bps_uplink_close() - a BYE, then the end of the connection. Idempotent. */
+void bps_uplink_close(struct bps_uplink *uplink);
+/** bps_uplink_closed() - whether the transport gave everything back. */
+bool bps_uplink_closed(const struct bps_uplink *uplink);
+/** bps_uplink_free() - takes NULL; closed before. */
+void bps_uplink_free(struct bps_uplink *uplink);
+
+/** bps_uplink_cancel() - tell the server that group @id is finished, and why. */
+void bps_uplink_cancel(struct bps_uplink *uplink, uint64_t id, const char *text);
+/** bps_uplink_tick() - find out whether it is silent; ask it what it waits for. */
+void bps_uplink_tick(struct bps_uplink *uplink);
+
+/* -- push.c -- */
+
+/** bps_push_slots() - the server granted @n_slots. 0 or -ENOMEM. */
+int bps_push_slots(struct bps_uplink *uplink, uint32_t n_slots);
+/** bps_push_end() - its slot is free again. */
+void bps_push_end(struct bps_push *push);
+
+/** bps_uplink_add() - queue @lane, which is filled but for its link and position. */
+void bps_uplink_add(struct bps_uplink *uplink, struct bps_op_lane *lane);
+/** bps_uplink_forget() - @op is over: its lane leaves; its slots wait for their answers.
+ */
+void bps_uplink_forget(struct bps_uplink *uplink, struct bps_op *op,
+                       struct bps_op_lane *lane);
+/** bps_uplink_pump() - push what is ready into the slots that are free. */
+void bps_uplink_pump(struct bps_uplink *uplink);

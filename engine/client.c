@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/client-impl.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+/* After another member is lost: time for the launcher's own message to come first. */
+#define GRACE_NS (2 * BPS_NS_PER_S)
+
+void bps_reason_set(struct bps_reason *reason, int error, const char *format, ...)
+{
+	va_list args;
+
+	reason->error = error;
+	va_start(args, format);
+	vsnprintf(reason->text, sizeof(reason->text), format, args);
+	va_end(args);
+}
+
+const char *bps_coll_name(uint32_t coll)
+{
+	return coll == BPS_BCAST ? "MPI_Bcast" : "MPI_Allreduce";
+}
+
+/* -- ops -- */
+
+/* Forget @op everywhere; its slots stay taken until their answers came. */
+static void op_forget(struct bps_client *client, struct bps_op *op)
+{
+	struct bps_group *group = op->group;
+	uint32_t s;
+
+	for (s = 0; s < group->n_servers; s++)
+		bps_uplink_forget(client->uplinks[group->servers[s]], op, &op->lanes[s]);
+	free(op->lanes);
+	op->lanes = NULL;
+	bps_list_remove(&op->link);
+}
+
+static void op_finish(struct bps_client *client, struct bps_op *op,
+                      const struct bps_reason *reason)
+{
+	op_forget(client, op);
+	op->events->finished(op, reason);
+}
+
+void bps_op_landed(struct bps_client *client, struct bps_op *op, uint64_t position)
+{
+	op->n_landed++;
+	op->events->landed(op, position);
+	if (op->n_landed == op->cut.n_parts)
+		op_finish(client, op, NULL);
+}
+
+/* "ranks 2-3 on h1, ranks 6-7 on h3", as @uplink was last told of @op. */
+static void list_missing(const struct bps_uplink *uplink, const struct bps_op *op,
+                         char *buf, size_t bytes)
+{
+	const struct bps_group *group = op->group;
+	size_t used = 0;
+	uint32_t i;
+
+	buf[0] = '\0';
+	if (uplink->missing_group != group->id || uplink->missing_op != op->number)
+		return;
+	for (i = 0; i < uplink->n_missing && used + 100 < bytes; i++) {
+		char member[80];
+
+		snprintf(member, sizeof(member), "member %u", uplink->missing[i]);
+		if (group->describe && uplink->missing[i] < group->n_members)
+			group->describe(group, uplink->missing[i], member,
+			                sizeof(member));
+		used += (size_t)snprintf(buf + used, bytes - used, "%s%s", i ? ", " : "",
+		                         member);
+	}
+	if (i < uplink->n_missing)
+		snprintf(buf + used, bytes - used, " and %u more", uplink->n_missing - i);
+}
+
+void bps_op_late(const struct bps_uplink *uplink, struct bps_op *op)
+{
+	const struct bps_client *client = uplink->client;
+	char missing[256];
+
+	if (uplink->n_missing == 0 ||
+	    client->now_ns - op->warned_ns < client->config.timeout_ns)
+		return;
+	op->warned_ns = client->now_ns;
+	list_missing(uplink, op, missing, sizeof(missing));
+	bps_warn("%s number %llu of %s has waited %llu s for %s; going on waiting",
+	         bps_coll_name(op->coll), (unsigned long long)op->number, op->group->name,
+	         (unsigned long long)((client->now_ns - op->started_ns) / BPS_NS_PER_S),
+	         missing);
+}
+
+/* -- groups that fail -- */
+
+struct bps_group *bps_client_group(struct bps_client *client, uint64_t id)
+{
+	struct bps_group *group;
+
+	BPS_LIST_FOREACH(group, &client->groups, link)
+	{
+		if (group->id == id)
+			return group;
+	}
+	return NULL;
+}
+
+void bps_group_break(struct bps_client *client, struct bps_group *group,
+                     const struct bps_reason *reason, const char *text)
+{
+	uint32_t s;
+
+	if (group->broken.error == 0) {
+		group->broken = *reason;
+		for (s = 0; s < group->n_servers; s++)
+			bps_uplink_cancel(client->uplinks[group->servers[s]], group->id,
+			                  text);
+	}
+	while (!bps_list_empty(&group->ops))
+		op_finish(client, BPS_CONTAINER_OF(group->ops.next, struct bps_op, link),
+		          &group->broken);
+}
+
+/*
+ * The group's end with all that is known: why, and what it means for the oldest op.
+ * @uplink: who was last told of the members that are missing, or NULL.
+ */
+static void group_fail(struct bps_client *client, struct bps_group *group,
+                       const struct bps_reason *why, const struct bps_uplink *uplink)
+{
+	struct bps_reason reason = *why;
+	char text[320], missing[128] = "";
+	const struct bps_op *op;
+
+	snprintf(text, sizeof(text), "rank %u gave up: %.280s", client->config.peer,
+	         why->text);
+	if (bps_list_empty(&group->ops)) {
+		bps_reason_set(&reason, why->error,
+		               "%.400s; operation number %llu of %s cannot begin",
+		               why->text, (unsigned long long)group->next_op,
+		               group->name);
+	} else {
+		op = BPS_CONTAINER_OF(group->ops.next, struct bps_op, link);
+		if (uplink)
+			list_missing(uplink, op, missing, sizeof(missing));
+		bps_reason_set(&reason, why->error,
+		               "%.280s; %s number %llu of %s cannot end: %u of %u parts "
+		               "are done%s%s",
+		               why->text, bps_coll_name(op->coll),
+		               (unsigned long long)op->number, group->name,
+		               (unsigned)op->n_landed, op->cut.n_parts,
+		               missing[0] ? "; still missing: " : "", missing);
+	}
+	bps_group_break(client, group, &reason, text);
+}
+
+static bool group_uses(const struct bps_group *group, uint32_t server)
+{
+	uint32_t s;
+
+	for (s = 0; s < group->n_servers; s++) {
+		if (group->servers[s] == server)
+			return true;
+	}
+	return false;
+}
+
+static bool group_has_leader(const struct bps_group *group, uint32_t world_rank)
+{
+	uint32_t m;
+
+	for (m = 0; group->leaders && m < group->n_members; m++) {
+		if (group->leaders[m] == world_rank)
+			return true;
+	}
+	return false;
+}
+
+/* A group's owner may leave it, or others, when its ops finish: start over after each. */
+void bps_client_server_died(struct bps_client *client, const struct bps_uplink *uplink)
+{
+	struct bps_group *group;
+
+again:
+	BPS_LIST_FOREACH(group, &client->groups, link)
+	{
+		if (group->broken.error == 0 && group_uses(group, uplink->server)) {
+			group_fail(client, group, &uplink->reason, uplink);
+			goto again;
+		}
+	}
+}
+
+int bps_client_leader_lost(struct bps_client *client, uint32_t peer,
+                           const struct bps_reason *reason)
+{
+	struct bps_lost *lost;
+
+	if (peer >= client->config.n_peers)
+		return -EBADMSG;
+	BPS_LIST_FOREACH(lost, &client->lost, link)
+	{
+		if (lost->peer == peer)
+			return 0;
+	}
+	lost = calloc(1, sizeof(*lost));
+	if (!lost)
+		return -ENOMEM;
+	lost->peer = peer;
+	lost->at_ns = client->now_ns;
+	lost->reason = *reason;
+	bps_list_push_back(&client->lost, &lost->link);
+	return 0;
+}
+
+static void break_lost(struct bps_client *client, const struct bps_lost *lost)
+{
+	struct bps_group *group;
+
+again:
+	BPS_LIST_FOREACH(group, &client->groups, link)
+	{
+		if (group->broken.error == 0 && group_has_leader(group, lost->peer)) {
+			group_fail(client, group, &lost->reason, NULL);
+			goto again;
+		}
+	}
+}
+
+/* What happened before this group had an op: it finds out now. */
+static void check_group(struct bps_client *client, struct bps_group *group)
+{
+	const struct bps_lost *lost;
+	uint32_t s;
+
+	for (s = 0; s < group->n_servers && group->broken.error == 0; s++) {
+		struct bps_uplink *uplink = client->uplinks[group->servers[s]];
+
+		if (uplink->state == BPS_UPLINK_DEAD)
+			group_fail(client, group, &uplink->reason, NULL);
+	}
+	BPS_LIST_FOREACH(lost, &client->lost, link)
+	{
+		if (lost->over && group->broken.error == 0 &&
+		    group_has_leader(group, lost->peer))
+			group_fail(client, group, &lost->reason, NULL);
+	}
+}
+
+/* -- the client's life -- */
+
+int bps_client_new(const struct bps_client_config *config, struct bps_client **ret_client)
+{
+	struct bps_client *client;
+
+	if (config->slot_bytes < BPS_CUT_MIN_PARTITION || config->n_slots == 0)
+		return -EINVAL;
+	client = calloc(1, sizeof(*client));
+	if (!client)
+		return -ENOMEM;
+	client->config = *config;
+	snprintf(client->host, sizeof(client->host), "%s", config->host);
+	client->config.host = client->host;
+	bps_list_init(&client->groups);
+	bps_list_init(&client->lost);
+	*ret_client = client;
+	return 0;
+}
+
+void bps_client_close(struct bps_client *client)
+{
+	uint32_t i;
+
+	while (!bps_list_empty(&client->groups))
+		bps_group_leave(client, BPS_CONTAINER_OF(client->groups.next,
+		                                         struct bps_group, link));
+	for (i = 0; i < client->n_uplinks; i++) {
+		if (client->uplinks[i])
+			bps_uplink_close(client->uplinks[i]);
+	}
+}
+
+bool bps_client_closed(const struct bps_client *client)
+{
+	uint32_t i;
+
+	for (i = 0; i < client->n_uplinks; i++) {
+		if (client->uplinks[i] && !bps_uplink_closed(client->uplinks[i]))
+			return false;
+	}
+	return true;
+}
+
+void bps_client_free(struct bps_client *client)
+{
+	struct bps_list *link;
+	uint32_t i;
+
+	if (!client)
+		return;
+	for (i = 0; i < client->n_uplinks; i++)
+		bps_uplink_free(client->uplinks[i]);
+	while ((link = bps_list_pop_front(&client->lost)))
+		free(BPS_CONTAINER_OF(link, struct bps_lost, link));
+	free(client->uplinks);
+	free(client);
+}
+
+/* Room for server number @server in the table. */
+static int reserve_uplink(struct bps_client *client, uint32_t server)
+{
+	struct bps_uplink **uplinks;
+
+	if (server < client->n_uplinks)
+		return client->uplinks[server] ? -EEXIST : 0;
+	uplinks = reallocarray(client->uplinks, (size_t)server + 1, sizeof(*uplinks));
+	if (!uplinks)
+		return -ENOMEM;
+	memset(uplinks + client->n_uplinks, 0,
+	       ((size_t)server + 1 - client->n_uplinks) * sizeof(struct bps_uplink *));
+	client->uplinks = uplinks;
+	client->n_uplinks = server + 1;
+	return 0;
+}
+
+int bps_client_attach(struct bps_client *client, uint32_t server, struct bps_conn *conn,
+                      const char *name)
+{
+	int r = server == UINT32_MAX ? -EINVAL : reserve_uplink(client, server);
+
+	if (r < 0) {
+		bps_conn_close(conn);
+		return r;
+	}
+	return bps_uplink_new(client, server, conn, name, &client->uplinks[server]);
+}
+
+int bps_client_status(const struct bps_client *client, uint32_t server,
+                      const struct bps_reason **ret_reason)
+{
+	const struct bps_uplink *uplink =
+		server < client->n_uplinks ? client->uplinks[server] : NULL;
+
+	if (!uplink)
+		return -ENOENT;
+	if (ret_reason)
+		*ret_reason = &uplink->reason;
+	switch (uplink->state) {
+	case BPS_UPLINK_GREETING:
+		return -EINPROGRESS;
+	case BPS_UPLINK_OPEN:
+		return 0;
+	case BPS_UPLINK_DEAD:
+		break;
+	}
+	return uplink->reason.error;
+}
+
+/* -- what a group's owner does -- */
+
+int bps_group_join(struct bps_client *client, struct bps_group *group)
+{
+	uint32_t s;
+
+	if (group->n_servers == 0 || group->member >= group->n_members ||
+	    bps_client_group(client, group->id))
+		return -EINVAL;
+	for (s = 0; s < group->n_servers; s++) {
+		if (bps_client_status(client, group->servers[s], NULL) == -ENOENT)
+			return -EINVAL;
+	}
+	bps_list_init(&group->ops);
+	group->next_op = 0;
+	group->broken = (struct bps_reason){ 0 };
+	bps_list_push_back(&client->groups, &group->link);
+	return 0;
+}
+
+void bps_group_leave(struct bps_client *client, struct bps_group *group)
+{
+	const struct bps_reason reason = { -ECANCELED, "the communicator was left" };
+
+	if (!bps_list_empty(&group->ops))
+		group_fail(client, group, &reason, NULL);
+	bps_list_remove(&group->link);
+}
+
+int bps_op_start(struct bps_client *client, struct bps_group *group, struct bps_op *op,
+                 uint64_t now_ns)
+{
+	uint32_t s;
+
+	client->now_ns = now_ns;
+	check_group(client, group);
+	if (group->broken.error != 0)
+		return group->broken.error;
+	op->lanes = calloc(group->n_servers, sizeof(*op->lanes));
+	if (!op->lanes)
+		return -ENOMEM;
+	op->group = group;
+	op->number = group->next_op++;
+	op->n_ready = op->n_landed = 0;
+	op->started_ns = op->warned_ns = now_ns;
+	bps_list_push_back(&group->ops, &op->link);
+	for (s = 0; s < group->n_servers; s++) {
+		op->lanes[s].op = op;
+		op->lanes[s].server = s;
+		bps_uplink_add(client->uplinks[group->servers[s]], &op->lanes[s]);
+	}
+	return 0;
+}
+
+void bps_op_ready(struct bps_client *client, struct bps_op *op, uint64_t n_ready)
+{
+	const struct bps_group *group = op->group;
+	uint32_t s;
+
+	op->n_ready = n_ready;
+	/* In this member's order: others begin at other servers. */
+	for (s = 0; s < group->n_servers; s++)
+		bps_uplink_pump(client->uplinks[group->servers[(s + group->member) %
+		                                               group->n_servers]]);
+}
+
+void bps_client_tick(struct bps_client *client, uint64_t now_ns)
+{
+	struct bps_lost *lost;
+	uint32_t i;
+
+	client->now_ns = now_ns;
+	for (i = 0; i < client->n_uplinks; i++) {
+		if (client->uplinks[i])
+			bps_uplink_tick(client->uplinks[i]);
+	}
+	BPS_LIST_FOREACH(lost, &client->lost, link)
+	{
+		if (lost->over || now_ns - lost->at_ns < GRACE_NS)
+			continue;
+		lost->over = true;
+		break_lost(client, lost);
+	}
+}
+
+bool bps_client_busy(const struct bps_client *client)
+{
+	const struct bps_group *group;
+	const struct bps_lost *lost;
+
+	BPS_LIST_FOREACH(lost, &client->lost, link)
+	{
+		if (!lost->over)
+			return true;
+	}
+	BPS_LIST_FOREACH(group, &client->groups, link)
+	{
+		if (!bps_list_empty(&group->ops))
+			return true;
+	}
+	return false;
+}

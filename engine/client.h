@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A member's network half: it pushes an op's partitions to their servers, within the
+ * window that each server granted, and takes the answers in. A state machine: it has no
+ * thread, clock or socket; it is fed connections (transport/transport.h), the time, and
+ * how many partitions are ready. All of it belongs to one thread.
+ *
+ * Positions, not parts: an op's parts are visited in this member's order (engine/plan.h);
+ * position p is the p-th part in that order. Parts become ready in order of position.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/types.h"
+#include "engine/plan.h"
+#include "transport/transport.h"
+
+struct bps_client;
+struct bps_uplink;
+struct bps_op;
+
+#define BPS_REASON_CHARS 512
+
+/* Why something failed, for people: what happened, to whom, what to do. */
+struct bps_reason {
+	int error; /* negative errno, 0: nothing failed */
+	char text[BPS_REASON_CHARS];
+};
+
+struct bps_client_config {
+	uint8_t job[16];     /* random, the same for the whole job */
+	uint32_t peer;       /* world rank of this process */
+	uint32_t n_peers;    /* world size */
+	const char *host;    /* of this process; copied */
+	uint32_t slot_bytes; /* largest partition */
+	uint32_t n_slots;    /* partitions that may be unanswered at one server, >= 1 */
+	uint64_t timeout_ns; /* a server that says nothing for so long is dead */
+};
+
+/* A group that this process is a member of; the caller owns it, until bps_group_leave().
+ */
+struct bps_group {
+	/* set by the caller before bps_group_join() */
+	uint64_t id;
+	uint16_t member, n_members;
+	uint32_t n_servers;
+	const uint32_t *servers; /* their numbers, as in bps_client_attach(); borrowed */
+	const char *name;        /* the communicator's, for messages; borrowed */
+	/* the ranks behind @member, for messages ("ranks 4-7 on h2"); may be NULL */
+	void (*describe)(const struct bps_group *group, uint16_t member, char *buf,
+	                 size_t bytes);
+	const uint32_t *leaders; /* world rank of each member's leader; borrowed */
+	void *owner;
+	/* the client's */
+	struct bps_list link;
+	struct bps_list ops; /* unfinished, in order */
+	uint64_t next_op;    /* number of the next op */
+	struct bps_reason broken;
+};
+
+/* What an op's owner does for the client. */
+struct bps_op_events {
+	/*
+	 * The bytes of the part at @position, unchanged until it landed; NULL when this
+	 * member contributes none (a broadcast's leaf).
+	 */
+	const void *(*source)(struct bps_op *op, uint64_t position);
+	/*
+	 * Where the answer at @position goes: part-sized memory, and its name on the
+	 * wire. NULL when no bytes come back (a broadcast's root).
+	 */
+	void *(*place)(struct bps_op *op, uint64_t position, uint32_t *ret_region,
+	               uint64_t *ret_offset);
+	/* The answer at @position is complete. */
+	void (*landed)(struct bps_op *op, uint64_t position);
+	/*
+	 * Every part landed (reason NULL), or the op failed. The client forgets the op.
+	 * The memory that a failed op named stays where it is until the client is closed:
+	 * messages that are under way still read and write it.
+	 */
+	void (*finished)(struct bps_op *op, const struct bps_reason *reason);
+};
+
+struct bps_op_lane; /* an op's place in the queue of one server */
+
+/* One collective op; owned by the caller, from bps_op_start() until finished(). */
+struct bps_op {
+	/* set by the caller */
+	enum bps_coll coll;
+	enum bps_dtype dtype;
+	enum bps_redop redop;
+	uint16_t root;    /* broadcast: the member that has the data */
+	uint8_t priority; /* 0 goes first */
+	struct bps_cut cut;
+	const struct bps_op_events *events;
+	void *owner;
+	/* the client's */
+	struct bps_group *group;
+	struct bps_list link;
+	uint64_t number;
+	uint64_t n_ready, n_landed;
+	uint64_t started_ns, warned_ns;
+	struct bps_op_lane *lanes; /* one a server of the group */
+};
+
+/**
+ * bps_client_new() - Return: 0 and a client owned by the caller, -EINVAL or -ENOMEM.
+ */
+int bps_client_new(const struct bps_client_config *config,
+                   struct bps_client **ret_client);
+
+/**
+ * bps_client_close() - begin the end: groups are left, connections closed after a BYE.
+ * What is under way is still sent; bps_client_closed() says when it is.
+ */
+void bps_client_close(struct bps_client *client);
+bool bps_client_closed(const struct bps_client *client);
+/** bps_client_free() - takes NULL; a client that is closed. */
+void bps_client_free(struct bps_client *client);
+
+/**
+ * bps_client_attach() - consumes @conn, a connection (up or on its way up) to server
+ * number @server of the job: says HELLO on it and takes its events. @name is what
+ * messages call the server; copied. Return: 0, -EEXIST, -ENOMEM (@conn is closed then).
+ */
+int bps_client_attach(struct bps_client *client, uint32_t server, struct bps_conn *conn,
+                      const char *name);
+
+/**
+ * bps_client_status() - of server @server: 0 it granted a window; -EINPROGRESS not yet;
+ * -ENOENT never attached; else the error that ended it, with the reason (borrowed until
+ * the next call into the client) in *@ret_reason unless that is NULL.
+ */
+int bps_client_status(const struct bps_client *client, uint32_t server,
+                      const struct bps_reason **ret_reason);
+
+/**
+ * bps_group_join() - make @group known; its servers were attached.
+ * Return: 0, -EINVAL for a server that never was.
+ */
+int bps_group_join(struct bps_client *client, struct bps_group *group);
+/** bps_group_leave() - unfinished ops finish with -ECANCELED. Idempotent. */
+void bps_group_leave(struct bps_client *client, struct bps_group *group);
+
+/**
+ * bps_op_start() - begin @op as the next op of @group; the client borrows it until
+ * finished(), which is not called when this fails.
+ * Return: 0; -ENOMEM; or the group's error, the reason in group->broken.
+ */
+int bps_op_start(struct bps_client *client, struct bps_group *group, struct bps_op *op,
+                 uint64_t now_ns);
+
+/** bps_op_ready() - the first @n_ready positions of @op have their source; only grows. */
+void bps_op_ready(struct bps_client *client, struct bps_op *op, uint64_t n_ready);
+
+/**
+ * bps_client_tick() - it is @now_ns (monotonic). Call it at least once a second while ops
+ * are unfinished. Finds silent servers, warns of late members.
+ */
+void bps_client_tick(struct bps_client *client, uint64_t now_ns);
+
+/** bps_client_busy() - whether bps_client_tick() has anything to watch. */
+bool bps_client_busy(const struct bps_client *client);

@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/engine.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "engine/server.h"
+#include "transport/local.h"
+#include "transport/loop.h"
+
+#define TICK_NS    (200 * BPS_NS_PER_MS)
+#define GOODBYE_NS (3 * BPS_NS_PER_S)
+#define HELLO_NS   (10 * BPS_NS_PER_S)
+
+struct bps_engine {
+	struct bps_engine_config config;
+	struct bps_cpuset cpus;        /* where config.cpus points to */
+	struct bps_loop *loop;
+	struct bps_client *client;
+	struct bps_server *server;     /* NULL: none is carried */
+	struct bps_tcp_listener *listener;
+	struct bps_list groups;        /* struct bps_engine_group */
+	uint64_t ticked_ns;
+	pthread_t thread;
+	bool stopping;
+	pthread_mutex_t lock; /* of every struct call's done */
+	pthread_cond_t done;
+};
+
+/* An op on its way; freed when it is finished. */
+struct net_op {
+	struct bps_mail mail;
+	struct bps_op op;
+	struct bps_engine *engine;
+	struct bps_engine_group *group;
+	struct bps_list link; /* among the group's, while it may have more to push */
+	uint64_t base;        /* its first position in the stage */
+};
+
+/* -- calls from other threads -- */
+
+/* Lies on the stack of the caller, which waits until it is done. */
+struct call {
+	struct bps_mail mail;
+	void (*fn)(struct bps_engine *engine, void *arg);
+	struct bps_engine *engine;
+	void *arg;
+	bool done;
+};
+
+static void call_run(struct bps_mail *mail)
+{
+	struct call *call = BPS_CONTAINER_OF(mail, struct call, mail);
+	struct bps_engine *engine = call->engine;
+
+	call->fn(engine, call->arg);
+	pthread_mutex_lock(&engine->lock);
+	call->done = true;
+	pthread_cond_broadcast(&engine->done);
+	pthread_mutex_unlock(&engine->lock);
+}
+
+static void call_engine(struct bps_engine *engine,
+                        void (*fn)(struct bps_engine *engine, void *arg), void *arg)
+{
+	struct call call = { .mail.fn = call_run, .fn = fn, .engine = engine, .arg = arg };
+
+	bps_loop_post(engine->loop, &call.mail);
+	pthread_mutex_lock(&engine->lock);
+	while (!call.done)
+		pthread_cond_wait(&engine->done, &engine->lock);
+	pthread_mutex_unlock(&engine->lock);
+}
+
+/* -- ops -- */
+
+static bool is_bcast_root(const struct bps_op *op)
+{
+	return op->coll == BPS_BCAST && op->group->member == op->root;
+}
+
+static const void *op_source(struct bps_op *op, uint64_t position)
+{
+	struct net_op *net = op->owner;
+
+	if (op->coll == BPS_BCAST && !is_bcast_root(op))
+		return NULL;
+	return bps_stage_push(net->group->stage, net->base + position);
+}
+
+static void *op_place(struct bps_op *op, uint64_t position, uint32_t *ret_region,
+                      uint64_t *ret_offset)
+{
+	struct net_op *net = op->owner;
+
+	if (is_bcast_root(op))
+		return NULL;
+	*ret_region = net->group->region;
+	return bps_stage_result(net->group->stage, net->base + position, ret_offset);
+}
+
+static void op_landed(struct bps_op *op, uint64_t position)
+{
+	struct net_op *net = op->owner;
+
+	bps_stage_done(net->group->stage, net->base + position);
+}
+
+static void op_finished(struct bps_op *op, const struct bps_reason *reason)
+{
+	struct net_op *net = op->owner;
+
+	if (reason) {
+		net->group->broken = true;
+		bps_stage_fail(net->group->stage, reason);
+	}
+	bps_list_remove(&net->link);
+	free(net);
+}
+
+static const struct bps_op_events op_events = {
+	.source = op_source,
+	.place = op_place,
+	.landed = op_landed,
+	.finished = op_finished,
+};
+
+static void op_begin(struct bps_mail *mail)
+{
+	struct net_op *net = BPS_CONTAINER_OF(mail, struct net_op, mail);
+	struct bps_engine_group *group = net->group;
+	struct bps_reason reason;
+	int r;
+
+	bps_list_push_back(&group->ops, &net->link);
+	r = bps_op_start(net->engine->client, &group->group, &net->op, bps_now_ns());
+	if (r == 0)
+		return;
+	reason = group->group.broken;
+	if (reason.error == 0) {
+		reason.error = r;
+		snprintf(reason.text, sizeof(reason.text), "%s", strerror(-r));
+	}
+	op_finished(&net->op, &reason);
+}
+
+void bps_engine_submit(struct bps_engine *engine, struct bps_engine_group *group,
+                       const struct bps_stage_call *call, uint16_t root)
+{
+	const struct bps_reason no_memory = { -ENOMEM, "out of memory" };
+	struct net_op *net = calloc(1, sizeof(*net));
+
+	if (!net) {
+		bps_stage_fail(group->stage, &no_memory);
+		return;
+	}
+	net->mail.fn = op_begin;
+	net->engine = engine;
+	net->group = group;
+	net->base = bps_stage_position(group->stage);
+	net->op.coll = call->coll;
+	net->op.dtype = call->dtype;
+	net->op.redop = call->redop;
+	net->op.root = root;
+	net->op.cut = call->cut;
+	net->op.events = &op_events;
+	net->op.owner = net;
+	bps_loop_post(engine->loop, &net->mail);
+}
+
+/* -- the thread -- */
+
+/* Tell the client what the ranks have summed. Return: whether there was anything. */
+static bool poll_group(struct bps_engine *engine, struct bps_engine_group *group)
+{
+	struct net_op *net, *following;
+	bool any = false;
+
+	BPS_LIST_FOREACH_SAFE (net, following, &group->ops, link) {
+		uint64_t from = net->base + net->op.n_ready;
+		uint64_t end = net->base + net->op.cut.n_parts;
+		uint64_t to = bps_stage_summed(group->stage, from, end);
+
+		if (to == from)
+			break;
+		any = true;
+		if (to == end)
+			bps_list_remove(&net->link);
+		bps_op_ready(engine->client, &net->op, to - net->base);
+		if (to < end)
+			break;
+	}
+	return any;
+}
+
+static bool poll_groups(struct bps_engine *engine)
+{
+	struct bps_engine_group *group;
+	bool any = false;
+
+	BPS_LIST_FOREACH (group, &engine->groups, link) {
+		if (poll_group(engine, group))
+			any = true;
+	}
+	return any;
+}
+
+static void announce_sleep(struct bps_engine *engine, bool sleeps)
+{
+	struct bps_engine_group *group;
+
+	BPS_LIST_FOREACH (group, &engine->groups, link) {
+		if (!bps_list_empty(&group->ops))
+			bps_stage_engine_sleeps(group->stage, sleeps);
+	}
+}
+
+static void tick(struct bps_engine *engine)
+{
+	uint64_t now_ns = bps_now_ns();
+
+	if (now_ns - engine->ticked_ns < TICK_NS)
+		return;
+	engine->ticked_ns = now_ns;
+	bps_client_tick(engine->client, now_ns);
+}
+
+static void turn(struct bps_engine *engine)
+{
+	uint64_t timeout_ns;
+
+	poll_groups(engine);
+	tick(engine);
+	announce_sleep(engine, true);
+	timeout_ns = bps_client_busy(engine->client) ? TICK_NS : UINT64_MAX;
+	if (poll_groups(engine))
+		timeout_ns = 0;
+	bps_loop_turn(engine->loop, timeout_ns);
+	announce_sleep(engine, false);
+}
+
+static bool at_rest(const struct bps_engine *engine)
+{
+	return bps_client_closed(engine->client) &&
+	       (!engine->server || bps_server_n_peers(engine->server) == 0);
+}
+
+/* Let goodbyes and what else is queued go out, ours and the other leaders'. */
+static void say_goodbye(struct bps_engine *engine)
+{
+	uint64_t deadline_ns = bps_now_ns() + GOODBYE_NS;
+
+	bps_client_close(engine->client);
+	while (!at_rest(engine) && bps_now_ns() < deadline_ns)
+		bps_loop_turn(engine->loop, TICK_NS / 10);
+	if (engine->server)
+		bps_server_close_peers(engine->server, engine->loop);
+	while (!at_rest(engine) && bps_now_ns() < deadline_ns + GOODBYE_NS)
+		bps_loop_turn(engine->loop, TICK_NS / 10);
+	bps_tcp_listener_close(engine->listener);
+}
+
+static void *engine_main(void *arg)
+{
+	struct bps_engine *engine = arg;
+
+	if (engine->config.cpus)
+		(void)bps_cpuset_bind(engine->config.cpus);
+	while (!engine->stopping)
+		turn(engine);
+	say_goodbye(engine);
+	return NULL;
+}
+
+static void do_stop(struct bps_engine *engine, void *arg)
+{
+	(void)arg;
+	engine->stopping = true;
+}
+
+static void engine_free(struct bps_engine *engine)
+{
+	bps_client_free(engine->client);
+	bps_server_free(engine->server);
+	bps_loop_free(engine->loop);
+	pthread_mutex_destroy(&engine->lock);
+	pthread_cond_destroy(&engine->done);
+	free(engine);
+}
+
+int bps_engine_start(const struct bps_engine_config *config, struct bps_engine **ret_engine)
+{
+	struct bps_engine *engine = calloc(1, sizeof(*engine));
+	int r;
+
+	if (!engine)
+		return -ENOMEM;
+	engine->config = *config;
+	if (config->cpus) {
+		engine->cpus = *config->cpus;
+		engine->config.cpus = &engine->cpus;
+	}
+	bps_list_init(&engine->groups);
+	pthread_mutex_init(&engine->lock, NULL);
+	pthread_cond_init(&engine->done, NULL);
+	r = bps_loop_new(&engine->loop);
+	if (r == 0)
+		r = bps_client_new(&config->client, &engine->client);
+	if (r == 0)
+		r = bps_thread_start("bpsmpi-engine", engine_main, engine, -1,
+		                     &engine->thread);
+	if (r < 0) {
+		bps_error("cannot start the engine: %s", strerror(-r));
+		engine_free(engine);
+		return r;
+	}
+	*ret_engine = engine;
+	return 0;
+}
+
+void bps_engine_stop(struct bps_engine *engine)
+{
+	if (!engine)
+		return;
+	call_engine(engine, do_stop, NULL);
+	bps_thread_join(engine->thread);
+	engine_free(engine);
+}
+
+int bps_engine_wake_fd(const struct bps_engine *engine)
+{
+	return bps_loop_wake_fd(engine->loop);
+}
+
+/* -- the server it carries -- */
+
+static void accepted(void *owner, int fd, const struct bps_addr *peer)
+{
+	struct bps_engine *engine = owner;
+	struct bps_conn *conn;
+
+	(void)peer;
+	if (bps_tcp_adopt(engine->loop, fd, HELLO_NS, NULL, NULL, &conn) == 0)
+		bps_server_accept(engine->server, engine->loop, conn);
+}
+
+struct serve {
+	const struct bps_addr *addr;
+	struct bps_addr *ret_addr;
+	int r;
+};
+
+static void do_serve(struct bps_engine *engine, void *arg)
+{
+	struct serve *serve = arg;
+	const struct bps_server_config config = {
+		.host = engine->config.client.host,
+		.memory_bytes = engine->config.server_memory_bytes,
+		.n_reducers = 1,
+		.max_slots = engine->config.client.n_slots,
+		.quiet = true,
+	};
+
+	serve->r = bps_server_new(&config, NULL, engine, &engine->server);
+	if (serve->r == 0)
+		serve->r = bps_tcp_listen(engine->loop, serve->addr, accepted, engine,
+		                          &engine->listener);
+	if (serve->r == 0)
+		*serve->ret_addr = *bps_tcp_listener_addr(engine->listener);
+}
+
+int bps_engine_serve(struct bps_engine *engine, const struct bps_addr *addr,
+                     struct bps_addr *ret_addr)
+{
+	struct serve serve = { .addr = addr, .ret_addr = ret_addr };
+
+	call_engine(engine, do_serve, &serve);
+	return serve.r;
+}
+
+/* -- servers -- */
+
+struct greet {
+	const struct bps_engine_server *servers;
+	uint32_t n;
+	struct bps_reason *reason;
+	int r;
+};
+
+static int greet_local(struct bps_engine *engine, uint32_t number, const char *name)
+{
+	struct bps_conn *ours, *theirs;
+	int r = bps_local_pair(engine->loop, &ours, &theirs);
+
+	if (r == 0) {
+		r = bps_server_accept(engine->server, engine->loop, theirs);
+		if (r < 0)
+			bps_conn_close(ours);
+	}
+	return r < 0 ? r : bps_client_attach(engine->client, number, ours, name);
+}
+
+static int greet_one(struct bps_engine *engine, const struct greet *greet, uint32_t number)
+{
+	const struct bps_engine_server *server = &greet->servers[number];
+	const struct bps_tcp_dial dial = {
+		.name = server->name,
+		.addrs = server->addrs,
+		.n_addrs = server->n_addrs,
+		.local = server->source,
+		.retry_ns = engine->config.retry_ns,
+	};
+	struct bps_conn *conn;
+	int r;
+
+	if (server->local)
+		return greet_local(engine, number, server->name);
+	r = bps_tcp_dial(engine->loop, &dial, NULL, NULL, &conn);
+	return r < 0 ? r : bps_client_attach(engine->client, number, conn, server->name);
+}
+
+static void do_greet(struct bps_engine *engine, void *arg)
+{
+	struct greet *greet = arg;
+	uint32_t i;
+
+	for (i = 0; i < greet->n && greet->r == 0; i++) {
+		greet->r = greet_one(engine, greet, i);
+		if (greet->r < 0)
+			snprintf(greet->reason->text, sizeof(greet->reason->text),
+			         "server %s: %s", greet->servers[i].name,
+			         strerror(-greet->r));
+	}
+}
+
+/* The worst state of all servers: an error, then -EINPROGRESS, then 0. */
+static void do_status(struct bps_engine *engine, void *arg)
+{
+	struct greet *greet = arg;
+	const struct bps_reason *reason;
+	uint32_t i;
+
+	greet->r = 0;
+	for (i = 0; i < greet->n; i++) {
+		int r = bps_client_status(engine->client, i, &reason);
+
+		if (r == 0)
+			continue;
+		greet->r = r;
+		if (r == -EINPROGRESS)
+			continue;
+		*greet->reason = *reason;
+		return;
+	}
+}
+
+int bps_engine_connect(struct bps_engine *engine, const struct bps_engine_server *servers,
+                       uint32_t n, struct bps_reason *ret_reason)
+{
+	struct greet greet = { .servers = servers, .n = n, .reason = ret_reason };
+
+	call_engine(engine, do_greet, &greet);
+	while (greet.r == 0 || greet.r == -EINPROGRESS) {
+		call_engine(engine, do_status, &greet);
+		if (greet.r == 0)
+			return 0;
+		if (greet.r == -EINPROGRESS)
+			usleep(1000);
+	}
+	ret_reason->error = greet.r;
+	return greet.r;
+}
+
+/* -- groups -- */
+
+struct join {
+	struct bps_engine_group *group;
+	int r;
+	bool free;
+};
+
+static void do_join(struct bps_engine *engine, void *arg)
+{
+	struct join *join = arg;
+	struct bps_engine_group *group = join->group;
+	uint32_t s;
+
+	bps_list_init(&group->ops);
+	group->broken = false;
+	for (s = 0; s < group->group.n_servers && join->r == 0; s++)
+		join->r = bps_client_status(engine->client, group->group.servers[s],
+		                            NULL);
+	if (join->r == 0)
+		join->r = bps_group_join(engine->client, &group->group);
+	if (join->r == 0)
+		bps_list_push_back(&engine->groups, &group->link);
+}
+
+int bps_engine_join(struct bps_engine *engine, struct bps_engine_group *group)
+{
+	struct join join = { .group = group };
+
+	call_engine(engine, do_join, &join);
+	return join.r;
+}
+
+static void do_leave(struct bps_engine *engine, void *arg)
+{
+	struct join *join = arg;
+
+	bps_list_remove(&join->group->link);
+	bps_group_leave(engine->client, &join->group->group);
+	join->free = !join->group->broken;
+}
+
+bool bps_engine_leave(struct bps_engine *engine, struct bps_engine_group *group)
+{
+	struct join join = { .group = group };
+
+	call_engine(engine, do_leave, &join);
+	return join.free;
+}
