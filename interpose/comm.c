@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/comm.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/log.h"
+#include "interpose/boxprobe.h"
+#include "transport/fdpass.h"
+
+/* A box that is alone has only its cache to fit; see docs/performance.md. */
+#define ALONE_SLOT_BYTES (128u << 10)
+#define ALONE_SLOTS      8u
+#define MIN_SLOTS        4u
+#define MAX_SLOTS        512u
+
+/* Every rank's word in the setup. */
+struct card {
+	uint64_t cookie; /* names the communicator, and the box's stage; a leader's counts
+	                  */
+	int32_t error;
+	int32_t unused;
+};
+
+/* A stage on its way from its leader to the ranks of its box. */
+struct parcel {
+	uint64_t cookie;
+};
+
+struct letter {
+	struct bps_list link;
+	uint64_t cookie;
+	int fds[2]; /* the stage's memfd, the leader's eventfd or -1 */
+};
+
+static const struct bps_comm unknown = { .route = BPS_ROUTE_SETUP };
+
+/* -- the box's shared memory -- */
+
+static void put_fds(const int *fds, int n)
+{
+	while (n > 0) {
+		if (fds[--n] >= 0)
+			close(fds[n]);
+	}
+}
+
+/* Read what has come into the mailbox; under the lock. */
+static void empty_socket(struct bps_job *job)
+{
+	int fds[BPS_FDPASS_MAX_FDS], n_fds;
+	struct parcel parcel;
+
+	for (;;) {
+		struct letter *letter;
+		int n = bps_fdpass_recv(job->fd_sock, &parcel, sizeof(parcel), fds,
+		                        &n_fds);
+
+		if (n < 0)
+			return;
+		letter = n == (int)sizeof(parcel) && n_fds >= 1 && n_fds <= 2
+		                 ? calloc(1, sizeof(*letter))
+		                 : NULL;
+		if (!letter) {
+			put_fds(fds, n_fds);
+			continue;
+		}
+		letter->cookie = parcel.cookie;
+		letter->fds[0] = fds[0];
+		letter->fds[1] = n_fds > 1 ? fds[1] : -1;
+		bps_list_push_back(&job->mailbox, &letter->link);
+	}
+}
+
+static struct letter *take_letter(struct bps_job *job, uint64_t cookie)
+{
+	struct letter *letter, *found = NULL;
+
+	pthread_mutex_lock(&job->lock);
+	empty_socket(job);
+	BPS_LIST_FOREACH(letter, &job->mailbox, link)
+	{
+		if (letter->cookie == cookie) {
+			found = letter;
+			break;
+		}
+	}
+	if (found)
+		bps_list_remove(&found->link);
+	pthread_mutex_unlock(&job->lock);
+	return found;
+}
+
+/* Keep the eventfd of @leader's engine: one a leader, however many communicators. */
+static int keep_wake_fd(struct bps_job *job, uint32_t leader, int fd)
+{
+	pthread_mutex_lock(&job->lock);
+	if (job->wake_fds[leader] < 0)
+		job->wake_fds[leader] = fd;
+	else if (fd >= 0)
+		close(fd);
+	fd = job->wake_fds[leader];
+	pthread_mutex_unlock(&job->lock);
+	return fd;
+}
+
+/* Not leaders: map what the leader sent; it is there, since all shared their cards. */
+static int open_stage(struct bps_job *job, struct bps_comm *comm, uint64_t cookie)
+{
+	uint32_t leader = comm->local_ranks[0];
+	struct letter *letter = take_letter(job, cookie);
+	int error, wake_fd;
+
+	if (!letter)
+		return -ENOENT;
+	wake_fd = keep_wake_fd(job, leader, letter->fds[1]);
+	error = bps_stage_open(&comm->shape, letter->fds[0], comm->index, wake_fd,
+	                       &comm->stage);
+	close(letter->fds[0]);
+	free(letter);
+	return error;
+}
+
+static int send_stage(struct bps_job *job, const struct bps_comm *comm, uint64_t cookie,
+                      int memfd)
+{
+	const struct parcel parcel = { cookie };
+	int fds[2] = { memfd, comm->engine ? bps_engine_wake_fd(comm->engine) : -1 };
+	uint32_t i;
+
+	for (i = 1; i < comm->shape.n_ranks; i++) {
+		char name[90];
+		int error;
+
+		bps_boxprobe_name(job, comm->local_ranks[i], name, sizeof(name));
+		do {
+			error = bps_fdpass_send(job->fd_sock, name, &parcel,
+			                        sizeof(parcel), fds,
+			                        comm->engine ? 2 : 1);
+			if (error == -EAGAIN)
+				usleep(100); /* its queue is full of other letters */
+		} while (error == -EAGAIN);
+		if (error < 0)
+			return error;
+	}
+	return 0;
+}
+
+/* The leader's: make the stage within the box's budget and hand it out. */
+static int create_stage(struct bps_job *job, struct bps_comm *comm, uint64_t cookie)
+{
+	static uint32_t told;
+	size_t bytes = bps_stage_bytes(&comm->shape);
+	int memfd, error;
+
+	if (bytes == 0)
+		return -EOVERFLOW;
+	if (bps_fetch_add(&job->page->staging_bytes, bytes) + bytes >
+	    job->config.staging_bytes) {
+		bps_fetch_sub(&job->page->staging_bytes, bytes);
+		if (!bps_exchange(&told, 1u))
+			bps_warn("BPSMPI_STAGING_BYTES is used up: from %s on, further "
+			         "communicators are left to the MPI library until others "
+			         "are freed",
+			         comm->name);
+		return -ENOBUFS;
+	}
+	comm->staging_bytes = bytes;
+	error = bps_stage_create(&comm->shape, &comm->stage, &memfd);
+	if (error < 0)
+		return error;
+	if (comm->engine)
+		bps_stage_set_wake_fd(comm->stage, bps_engine_wake_fd(comm->engine));
+	error = send_stage(job, comm, cookie, memfd);
+	close(memfd);
+	return error;
+}
+
+/* -- what it is made of -- */
+
+static void find_name(const struct bps_job *job, struct bps_comm *comm)
+{
+	char *name = calloc(1, (size_t)job->mpi->max_object_name + 1);
+	int length;
+
+	snprintf(comm->name, sizeof(comm->name), "a communicator of %u ranks",
+	         comm->size);
+	if (name &&
+	    job->mpi->Comm_get_name(comm->handle, name, &length) == job->mpi->success &&
+	    name[0])
+		snprintf(comm->name, sizeof(comm->name), "%s", name);
+	free(name);
+}
+
+/* World ranks of all ranks of @comm; false where one is outside the world. */
+static bool translate(const struct bps_job *job, struct bps_comm *comm)
+{
+	const struct bps_mpi *mpi = job->mpi;
+	bps_handle group = 0, world = 0;
+	int *from = calloc(comm->size, sizeof(*from)),
+	    *to = calloc(comm->size, sizeof(*to));
+	bool inside = from && to;
+	uint32_t r;
+
+	for (r = 0; inside && r < comm->size; r++)
+		from[r] = (int)r;
+	if (inside) {
+		mpi->Comm_group(comm->handle, &group);
+		mpi->Comm_group(mpi->comm_world, &world);
+		inside = mpi->Group_translate_ranks(group, (int)comm->size, from, world,
+		                                    to) == mpi->success;
+		mpi->Group_free(&group);
+		mpi->Group_free(&world);
+	}
+	for (r = 0; inside && r < comm->size; r++) {
+		inside = to[r] >= 0 && to[r] != mpi->undefined;
+		comm->world_ranks[r] = (uint32_t)to[r];
+	}
+	free(from);
+	free(to);
+	return inside;
+}
+
+/* The servers that sum for it: the dedicated ones, or those of its own boxes. */
+static int choose_servers(const struct bps_job *job, struct bps_comm *comm)
+{
+	bool colocated = job->hosts.n_hosts == 0;
+	uint32_t i;
+
+	comm->n_servers = colocated ? comm->members.n_members : job->n_servers;
+	comm->servers = calloc(comm->n_servers, sizeof(*comm->servers));
+	if (!comm->servers)
+		return -ENOMEM;
+	for (i = 0; i < comm->n_servers; i++)
+		comm->servers[i] = colocated ? comm->members.box[i] : i;
+	return 0;
+}
+
+static void choose_shape(const struct bps_job *job, struct bps_comm *comm)
+{
+	struct bps_stage_shape *shape = &comm->shape;
+	uint64_t part = job->config.partition_bytes, window = job->config.window_bytes;
+	uint64_t slots = 4 * (uint64_t)comm->n_servers * (window / part + 1);
+	uint32_t least;
+
+	shape->n_ranks = comm->members.n_local[comm->member];
+	if (comm->members.n_members == 1) {
+		shape->slot_bytes = ALONE_SLOT_BYTES;
+		shape->n_slots = ALONE_SLOTS;
+	} else {
+		shape->slot_bytes = (uint32_t)(part - part % BPS_CUT_UNIT);
+		shape->n_slots = slots < MAX_SLOTS             ? (uint32_t)slots
+		                 : comm->n_servers < MAX_SLOTS ? MAX_SLOTS
+		                                               : comm->n_servers;
+	}
+	/* Fewer slots than servers would hang: each server may wait for another part. */
+	least = comm->members.n_members == 1 || comm->n_servers < MIN_SLOTS
+	                ? MIN_SLOTS
+	                : comm->n_servers;
+	while (shape->n_slots / 2 >= least &&
+	       bps_stage_bytes(shape) > job->config.staging_bytes / 4)
+		shape->n_slots /= 2;
+}
+
+static int find_members(const struct bps_job *job, struct bps_comm *comm)
+{
+	uint32_t m, r;
+	int error;
+
+	error = bps_members_make(&job->boxes, comm->world_ranks, comm->size,
+	                         &comm->members);
+	if (error < 0)
+		return error;
+	comm->member = comm->members.member_of[comm->rank];
+	comm->index = comm->members.index_of[comm->rank];
+	comm->leaders = calloc(comm->members.n_members, sizeof(*comm->leaders));
+	comm->local_ranks = calloc(comm->members.n_local[comm->member], sizeof(uint32_t));
+	if (!comm->leaders || !comm->local_ranks)
+		return -ENOMEM;
+	for (m = 0; m < comm->members.n_members; m++)
+		comm->leaders[m] = comm->world_ranks[comm->members.leader[m]];
+	for (r = 0; r < comm->size; r++) {
+		if (comm->members.member_of[r] == comm->member)
+			comm->local_ranks[comm->members.index_of[r]] =
+				comm->world_ranks[r];
+	}
+	error = choose_servers(job, comm);
+	choose_shape(job, comm);
+	return error;
+}
+
+/* -- the leader's group -- */
+
+static void describe_member(const struct bps_group *group, uint16_t member, char *buf,
+                            size_t bytes)
+{
+	const struct bps_comm *comm = group->owner;
+	uint32_t n = comm->members.n_local[member], r, i = 0;
+	uint32_t *ranks = calloc(n, sizeof(*ranks));
+	char list[64] = "?";
+
+	for (r = 0; ranks && r < comm->size; r++) {
+		if (comm->members.member_of[r] == member)
+			ranks[i++] = r;
+	}
+	if (ranks)
+		bps_ranks_format(ranks, n, list, sizeof(list));
+	snprintf(buf, bytes, "rank%s %s on %.40s", n > 1 ? "s" : "", list,
+	         bps_job.cards[comm->leaders[member]].host);
+	free(ranks);
+}
+
+static int join(struct bps_job *job, struct bps_comm *comm, uint64_t id)
+{
+	struct bps_group *group = &comm->group.group;
+
+	group->id = id;
+	group->member = (uint16_t)comm->member;
+	group->n_members = (uint16_t)comm->members.n_members;
+	group->n_servers = comm->n_servers;
+	group->servers = comm->servers;
+	group->leaders = comm->leaders;
+	group->name = comm->name;
+	group->describe = describe_member;
+	group->owner = comm;
+	comm->group.stage = comm->stage;
+	pthread_mutex_lock(&job->lock);
+	comm->group.region = job->n_regions++;
+	pthread_mutex_unlock(&job->lock);
+	return bps_engine_join(comm->engine, &comm->group);
+}
+
+/* -- set up and let go -- */
+
+static void comm_free(struct bps_job *job, struct bps_comm *comm)
+{
+	if (comm->staging_bytes)
+		bps_fetch_sub(&job->page->staging_bytes, comm->staging_bytes);
+	bps_stage_free(comm->stage);
+	bps_members_free(&comm->members);
+	free(comm->world_ranks);
+	free(comm->local_ranks);
+	free(comm->leaders);
+	free(comm->servers);
+	free(comm);
+}
+
+static void leave(struct bps_comm *comm)
+{
+	if (comm->joined)
+		comm->kept = !bps_engine_leave(comm->engine, &comm->group);
+	comm->joined = false;
+}
+
+/* Drop what a failed setup made, so that the communicator costs nothing. */
+static void abandon(struct bps_job *job, struct bps_comm *comm)
+{
+	comm->route = BPS_ROUTE_SETUP;
+	leave(comm);
+	if (comm->staging_bytes)
+		bps_fetch_sub(&job->page->staging_bytes, comm->staging_bytes);
+	comm->staging_bytes = 0;
+	bps_stage_free(comm->stage);
+	comm->stage = NULL;
+}
+
+static uint64_t new_cookie(struct bps_job *job)
+{
+	uint64_t cookie;
+
+	pthread_mutex_lock(&job->lock);
+	cookie = (uint64_t)job->rank << 32 | job->n_cookies++;
+	pthread_mutex_unlock(&job->lock);
+	return cookie;
+}
+
+/* What this rank can do before it hears of the others. */
+static int prepare(struct bps_job *job, struct bps_comm *comm, uint64_t cookie)
+{
+	int error = find_members(job, comm);
+
+	if (error < 0 || comm->index != 0)
+		return error;
+	if (comm->members.n_members > 1)
+		error = bps_job_engine(job, &comm->engine);
+	return error < 0 ? error : create_stage(job, comm, cookie);
+}
+
+/* Whether every rank of @comm says 0. */
+static bool agree(const struct bps_job *job, const struct bps_comm *comm, int error)
+{
+	const struct bps_mpi *mpi = job->mpi;
+	int mine = error, worst = -EIO;
+
+	mpi->Allreduce(&mine, &worst, 1, mpi->type[BPS_MPI_INT], mpi->op[BPS_MIN],
+	               comm->handle);
+	return worst == 0;
+}
+
+/* After the cards: every leader has sent its stage, and all cookies are known. */
+static int connect_ranks(struct bps_job *job, struct bps_comm *comm,
+                         const struct card *cards)
+{
+	uint32_t leader, r;
+	int error = 0;
+
+	if (cards[comm->rank].error < 0)
+		return cards[comm->rank].error;
+	leader = comm->members.leader[comm->member];
+	if (comm->index != 0) /* even if it is in vain: else the letter lies there */
+		error = open_stage(job, comm, cards[leader].cookie);
+	for (r = 0; r < comm->size; r++) {
+		if (cards[r].error < 0)
+			return cards[r].error;
+	}
+	if (!comm->engine)
+		return error;
+	error = join(job, comm, cards[0].cookie);
+	comm->joined = error == 0;
+	return error;
+}
+
+/* Two collectives on @comm, whatever happens on this rank. */
+static void set_up(struct bps_job *job, struct bps_comm *comm, struct card *cards)
+{
+	const struct bps_mpi *mpi = job->mpi;
+	bps_handle byte = mpi->type[BPS_MPI_BYTE];
+	struct card mine = { .cookie = new_cookie(job) };
+	int error;
+
+	mine.error = prepare(job, comm, mine.cookie);
+	mpi->Allgather(&mine, sizeof(mine), byte, cards, sizeof(mine), byte,
+	               comm->handle);
+	error = connect_ranks(job, comm, cards);
+	if (agree(job, comm, error))
+		return;
+	abandon(job, comm);
+	if (error < 0)
+		bps_debug("%s is left to the MPI library: %s", comm->name,
+		          strerror(-error));
+}
+
+static enum bps_route classify(struct bps_job *job, struct bps_comm *comm)
+{
+	const struct bps_mpi *mpi = job->mpi;
+	struct bps_route_comm facts = { 0 };
+	int flag = 0, rank = 0;
+
+	mpi->Comm_test_inter(comm->handle, &flag);
+	mpi->Comm_size(comm->handle, &facts.size);
+	mpi->Comm_rank(comm->handle, &rank);
+	facts.inter = flag != 0;
+	comm->rank = (uint32_t)rank;
+	comm->size = (uint32_t)facts.size;
+	if (!facts.inter && facts.size > 1)
+		facts.outside = !translate(job, comm);
+	return bps_route_comm(&facts);
+}
+
+static struct bps_comm *comm_new(struct bps_job *job, bps_handle handle)
+{
+	struct bps_comm *comm = calloc(1, sizeof(*comm));
+	struct card *cards = NULL;
+	int size = 0;
+
+	job->mpi->Comm_size(handle, &size);
+	if (comm) {
+		comm->world_ranks = calloc((size_t)size, sizeof(uint32_t));
+		cards = calloc((size_t)size, sizeof(*cards));
+	}
+	if (!comm || !comm->world_ranks || !cards) {
+		bps_error(
+			"out of memory: a call goes to the MPI library on this rank alone");
+		free(cards);
+		if (comm)
+			free(comm->world_ranks);
+		free(comm);
+		return NULL;
+	}
+	comm->handle = handle;
+	bps_list_init(&comm->link);
+	comm->route = classify(job, comm);
+	if (comm->route == BPS_ROUTE_TAKE) {
+		find_name(job, comm);
+		set_up(job, comm, cards);
+	}
+	free(cards);
+	return comm;
+}
+
+const struct bps_comm *bps_comm_get(struct bps_job *job, bps_handle handle)
+{
+	const struct bps_mpi *mpi = job->mpi;
+	struct bps_comm *comm = NULL;
+	int found = 0;
+
+	if (mpi->Comm_get_attr(handle, job->keyval, &comm, &found) != mpi->success)
+		return &unknown;
+	if (found)
+		return comm;
+	comm = comm_new(job, handle);
+	if (!comm)
+		return &unknown;
+	pthread_mutex_lock(&job->lock);
+	bps_list_push_back(&job->comms, &comm->link);
+	pthread_mutex_unlock(&job->lock);
+	mpi->Comm_set_attr(handle, job->keyval, comm);
+	return comm;
+}
+
+/* The attribute is not copied: a duplicate is a communicator of its own. */
+static int attr_copy(bps_handle handle, int keyval, void *extra, void *value,
+                     void *ret_value, int *ret_flag)
+{
+	(void)handle, (void)keyval, (void)value, (void)ret_value;
+	*ret_flag = 0;
+	return ((const struct bps_mpi *)extra)->success;
+}
+
+/* The communicator is being freed. No MPI call may be made here. */
+static int attr_delete(bps_handle handle, int keyval, void *value, void *extra)
+{
+	struct bps_job *job = &bps_job;
+	struct bps_comm *comm = value;
+
+	(void)handle, (void)keyval;
+	if (!job->active) /* MPI_Finalize has swept it already */
+		return ((const struct bps_mpi *)extra)->success;
+	leave(comm);
+	if (!comm->kept) {
+		pthread_mutex_lock(&job->lock);
+		bps_list_remove(&comm->link);
+		pthread_mutex_unlock(&job->lock);
+		comm_free(job, comm);
+	}
+	return ((const struct bps_mpi *)extra)->success;
+}
+
+int bps_comm_init(struct bps_job *job)
+{
+	const struct bps_mpi *mpi = job->mpi;
+
+	bps_list_init(&job->comms);
+	bps_list_init(&job->mailbox);
+	return mpi->Comm_create_keyval(attr_copy, attr_delete, &job->keyval,
+	                               (void *)(uintptr_t)mpi) == mpi->success
+	               ? 0
+	               : -EIO;
+}
+
+void bps_comm_deinit(struct bps_job *job)
+{
+	struct bps_comm *comm;
+
+	BPS_LIST_FOREACH(comm, &job->comms, link)
+	leave(comm);
+}
+
+void bps_comm_sweep(struct bps_job *job)
+{
+	struct bps_list *link;
+
+	while ((link = bps_list_pop_front(&job->comms)))
+		comm_free(job, BPS_CONTAINER_OF(link, struct bps_comm, link));
+	while ((link = bps_list_pop_front(&job->mailbox))) {
+		struct letter *letter = BPS_CONTAINER_OF(link, struct letter, link);
+
+		put_fds(letter->fds, 2);
+		free(letter);
+	}
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What we know of a communicator: cached on it as an attribute, so that it goes when the
+ * communicator goes and a handle that is used again never finds it. Made inside the first
+ * collective on it that routing would take, where all its ranks are at the same point.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "interpose/job.h"
+#include "interpose/route.h"
+
+struct bps_comm {
+	struct bps_list link;    /* in job->comms, under its lock */
+	bps_handle handle;
+	enum bps_route route;    /* BPS_ROUTE_TAKE, or why every call passes */
+	char name[64];
+	uint32_t rank, size;
+	struct bps_members members;
+	uint32_t member;         /* index of this rank's box */
+	uint32_t index;          /* of this rank within its box */
+	uint32_t *world_ranks;   /* [size] */
+	uint32_t *local_ranks;   /* of this box, world ranks, by index */
+	struct bps_stage_shape shape;
+	struct bps_stage *stage;
+	uint64_t staging_bytes;  /* counted on the box's page; the leader's */
+	/* the leader's, where there is more than one box */
+	struct bps_engine *engine;
+	struct bps_engine_group group;
+	uint32_t *leaders;       /* [n_members], world ranks */
+	uint32_t *servers;       /* the servers that sum for it */
+	uint32_t n_servers;
+	bool joined;             /* the engine knows the group */
+	bool kept;               /* freed, but the engine may still touch the stage */
+};
+
+/**
+ * bps_comm_get() - what we know of @handle, set up if this is its first use. Collective
+ * over the communicator in that case. Never NULL; its route says whether calls are taken.
+ */
+const struct bps_comm *bps_comm_get(struct bps_job *job, bps_handle handle);
+
+/** bps_comm_init() - make the attribute's key. Return: 0 or -EIO. */
+int bps_comm_init(struct bps_job *job);
+/**
+ * bps_comm_deinit() - in MPI_Finalize: leave the communicators that were not freed.
+ * bps_comm_sweep() frees them, once the engine has stopped.
+ */
+void bps_comm_deinit(struct bps_job *job);
+void bps_comm_sweep(struct bps_job *job);

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The exported symbols: each MPI_X with its PMPI_X, so that C, Fortran, Python and tools
+ * before and behind us are all seen, once each. The list at the end is the shim.
+ *
+ * MPI_X first looks for a tool that was preloaded behind us: it must see the call, and
+ * calls our PMPI_X in turn. PMPI_X decides.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/log.h"
+#include "interpose/coll.h"
+#include "interpose/job.h"
+
+/* MPI_ERR_OTHER where no library was found that could say its number. */
+#define NO_LIBRARY 16
+
+static struct bps_mpi *library(const void *caller)
+{
+	struct bps_mpi *mpi = bps_load_acquire(&bps_job.mpi);
+
+	if (mpi)
+		return mpi;
+	if (bps_mpi_resolve(caller, &mpi) < 0) {
+		bps_error("an MPI function was called, but no MPI library is loaded in this "
+		          "process: link the program with one, or take libbytepsmpi.so out of "
+		          "LD_PRELOAD");
+		return NULL;
+	}
+	bps_store_release(&bps_job.mpi, mpi); /* pairs with the acquire above */
+	return mpi;
+}
+
+/* The tool's function behind our MPI_X, found once; @cache: NULL at first. */
+static void *tool_behind(const struct bps_mpi *mpi, const char *name, void **cache)
+{
+	static char none;
+	void *tool = bps_load_relaxed(cache);
+
+	if (!tool) {
+		tool = bps_mpi_next_tool(mpi, name);
+		bps_store_relaxed(cache, tool ? tool : (void *)&none);
+	}
+	return tool == &none ? NULL : tool;
+}
+
+static int started(const struct bps_mpi *mpi, int rc)
+{
+	if (rc == mpi->success && !bps_job.seen) {
+		bps_job.seen = true;
+		bps_job_start(&bps_job);
+	}
+	return rc;
+}
+
+static int init(const struct bps_mpi *mpi, const void *caller, int *argc, char ***argv)
+{
+	(void)caller;
+	return started(mpi, mpi->Init(argc, argv));
+}
+
+static int init_thread(const struct bps_mpi *mpi, const void *caller, int *argc,
+                       char ***argv, int required, int *provided)
+{
+	(void)caller;
+	return started(mpi, mpi->Init_thread(argc, argv, required, provided));
+}
+
+static int finalize(const struct bps_mpi *mpi, const void *caller)
+{
+	(void)caller;
+	if (bps_job.seen)
+		bps_job_stop(&bps_job);
+	return mpi->Finalize();
+}
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* MPI_@name and PMPI_@name with parameters @params, carried by @fn with arguments @args. */
+#define SHIM(name, fn, params, ...)                                                   \
+	EXPORT int MPI_##name params;                                                 \
+	EXPORT int PMPI_##name params;                                                \
+	EXPORT int PMPI_##name params                                                 \
+	{                                                                             \
+		const void *caller = __builtin_return_address(0);                     \
+		const struct bps_mpi *mpi = library(caller);                          \
+                                                                                      \
+		return mpi ? fn(mpi, caller __VA_OPT__(, ) __VA_ARGS__) : NO_LIBRARY; \
+	}                                                                             \
+	EXPORT int MPI_##name params                                                  \
+	{                                                                             \
+		static void *cache;                                                   \
+		const void *caller = __builtin_return_address(0);                     \
+		const struct bps_mpi *mpi = library(caller);                          \
+		int(*tool) params;                                                    \
+                                                                                      \
+		if (!mpi)                                                             \
+			return NO_LIBRARY;                                            \
+		tool = (int(*) params)tool_behind(mpi, "MPI_" #name, &cache);         \
+		return tool ? tool(__VA_ARGS__)                                       \
+		            : fn(mpi, caller __VA_OPT__(, ) __VA_ARGS__);             \
+	}
+
+SHIM(Init, init, (int *argc, char ***argv), argc, argv)
+SHIM(Init_thread, init_thread, (int *argc, char ***argv, int required, int *provided), argc,
+     argv, required, provided)
+SHIM(Finalize, finalize, (void))
+SHIM(Allreduce, bps_allreduce,
+     (const void *sendbuf, void *recvbuf, int count, bps_handle type, bps_handle op,
+      bps_handle comm),
+     sendbuf, recvbuf, count, type, op, comm)
+SHIM(Bcast, bps_bcast, (void *buffer, int count, bps_handle type, int root, bps_handle comm),
+     buffer, count, type, root, comm)

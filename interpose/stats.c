@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/stats.h"
+
+#include <stdio.h>
+
+#include "base/atomic.h"
+#include "base/log.h"
+
+static struct {
+	uint64_t calls, bytes;
+} counts[BPS_N_COLLS][BPS_N_ROUTES];
+static uint64_t taken_ns[BPS_N_COLLS];
+
+void bps_stats_count(enum bps_coll coll, enum bps_route route, uint64_t bytes)
+{
+	bps_add_relaxed(&counts[coll][route].calls, 1);
+	bps_add_relaxed(&counts[coll][route].bytes, bytes);
+}
+
+void bps_stats_time(enum bps_coll coll, uint64_t ns)
+{
+	bps_add_relaxed(&taken_ns[coll], ns);
+}
+
+uint64_t bps_stats_taken(enum bps_coll coll)
+{
+	return bps_load_relaxed(&counts[coll][BPS_ROUTE_TAKE].calls);
+}
+
+static void print_coll(enum bps_coll coll, const char *name)
+{
+	uint64_t bytes = counts[coll][BPS_ROUTE_TAKE].bytes, passed = 0;
+	char passes[512] = "";
+	size_t used = 0;
+	int route;
+
+	for (route = BPS_ROUTE_TAKE + 1; route < BPS_N_ROUTES; route++) {
+		if (counts[coll][route].calls == 0)
+			continue;
+		passed += counts[coll][route].calls;
+		used += (size_t)snprintf(passes + used, sizeof(passes) - used,
+		                         " %s=%llu/%llu", bps_route_label(route),
+		                         (unsigned long long)counts[coll][route].calls,
+		                         (unsigned long long)counts[coll][route].bytes);
+		if (used > sizeof(passes) - 64)
+			break;
+	}
+	bps_log_write("stats", "%s taken=%llu/%llu MB/s=%.1f passed=%llu%s", name,
+	              (unsigned long long)counts[coll][BPS_ROUTE_TAKE].calls,
+	              (unsigned long long)bytes,
+	              taken_ns[coll] ? (double)bytes * 1e3 / (double)taken_ns[coll] : 0.0,
+	              (unsigned long long)passed, passes);
+}
+
+void bps_stats_print(void)
+{
+	print_coll(BPS_ALLREDUCE, "MPI_Allreduce");
+	print_coll(BPS_BCAST, "MPI_Bcast");
+}
