@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Machines that are short of something: shared memory, CPUs, ports; and signals."""
+
+import re
+import signal
+import time
+
+from harness import CaseError
+from layouts import MODES, run, serve
+
+MIB = 1 << 20
+
+
+def small_shm(size, fill, mode, hosts, *sizes):
+    """C01: a /dev/shm of this size, full or not. MPI itself must not want it either."""
+    def case(lab):
+        for host in ("h1", "h2"):
+            lab.on(host, "mount", "-o", "remount,size=" + size, "/dev/shm")
+            if fill:
+                lab.on(host, "sh", "-c", "cat /dev/zero >/dev/shm/full 2>/dev/null; true")
+        try:
+            run(lab, mode, hosts, "sums", "-n", "5", *map(str, sizes),
+                mca=("--mca", "btl", "tcp,self"))
+        finally:
+            for host in ("h1", "h2"):
+                lab.on(host, "sh", "-c", "rm -f /dev/shm/full; "
+                       "mount -o remount,size=50% /dev/shm")
+    return case
+
+
+def cpus_of(job, name):
+    """The CPU lists of the threads of this name, and the signals that they block."""
+    return [(x[3], int(x[2], 16)) for x in job.output.find(
+        r"^rank \d+ thread (\S+) blocked (\w+) cpus (\S+)") if x[1].startswith(name)]
+
+
+def check_threads(job, cpus):
+    """Engine threads run there only, and take none of the application's signals."""
+    threads = cpus_of(job, "bpsmpi")
+    if not threads:
+        raise CaseError("no engine thread:\n" + job.said())
+    for where, blocked in threads:
+        free = [x for x in range(1, 32) if not blocked >> (x - 1) & 1]
+        if cpus and where not in cpus or free != [signal.SIGKILL, signal.SIGSTOP]:
+            raise CaseError("a thread on CPUs %s takes signals %s" % (where, free))
+
+
+def few_cpus(mode, cpus, prefix=(), mca=(), env=None):
+    """C06: fewer CPUs than the machine has, by taskset, mpirun or BPSMPI_CPUS."""
+    def case(lab):
+        job = run(lab, mode, "h1:2,h2:1", "sums", "-T", prefix=prefix, mca=mca, env=env)
+        check_threads(job, cpus)
+    return case
+
+
+def absent_cpu(lab):
+    """BPSMPI_CPUS names none that is allowed: native, and it is said why."""
+    job = lab.job("h1:2,h2:1", "sums", env={"BPSMPI_CPUS": "7999"})
+    job.check_native("BPSMPI_CPUS.*7999", lines=3)
+
+
+def server_cpus(lab):
+    """A server on one CPU has one reducer, there; an absent CPU is refused."""
+    server = lab.serve("s1", prefix=("taskset", "-c", "1"))
+    server.output.wait("1 reducer,")
+    with open("/proc/%d/status" % server.pid) as file:
+        if not re.search(r"Cpus_allowed_list:\s+1$", file.read(), re.MULTILINE):
+            raise CaseError("it left its CPU")
+    lab.job("h1:1,h2:1", "sums", env={"BPSMPI_SERVERS": "s1"}).check("1 dedicated")
+    other = lab.serve("s2", "--cpus", "7999", wait=False)
+    if other.process.wait(5) != 1 or not other.output.find("7999"):
+        raise CaseError(other.output.text())
+
+
+def crowded(lab):
+    """C07: more ranks than CPUs and a server: it goes on as the native library does."""
+    server = serve(lab, {"BPSMPI_SERVERS": "s1"})[0]
+    took = {}
+    for preload in (False, True):
+        job = lab.job("h1:2,h2:2", "sums", "-n", "60", str(4 * MIB), str(64 << 10),
+                      env={"BPSMPI_SERVERS": "s1"}, preload=preload)
+        job.wait()
+        took[preload] = job.seconds
+    job.check("1 dedicated")
+    if took[True] > 3 * took[False] + 2:
+        raise CaseError("%.1f s, native %.1f s" % (took[True], took[False]))
+    if server.stop() != 0:
+        raise CaseError(server.output.text())
+
+
+def quota(lab):
+    """C07: half a CPU's time for everything. Where control groups can be made."""
+    made = lab.on("h1", "sh", "-c", QUOTA, check=False).strip()
+    if made != "made":
+        print("# no control group can be made here: %s" % made.split("\n")[0])
+        return
+    try:
+        run(lab, "in-box", "h1:4", "sums", "-n", "20", str(4 * MIB), str(64 << 10),
+            prefix=("sh", "-c", 'echo $$ >/sys/fs/cgroup/bpsjobs/cgroup.procs; exec "$@"',
+                    "sh"), mca=())
+    finally:
+        lab.on("h1", "rmdir", "/sys/fs/cgroup/bpsjobs", check=False)
+
+
+QUOTA = """
+[ -f /sys/fs/cgroup/cgroup.controllers ] || { echo no cgroup2; exit; }
+mkdir /sys/fs/cgroup/bpsjobs && echo "50000 100000" >/sys/fs/cgroup/bpsjobs/cpu.max &&
+	echo made || rmdir /sys/fs/cgroup/bpsjobs
+"""
+
+
+def fire(mode, hosts):
+    """D10: signals all the time; and their actions are those of a native job."""
+    def case(lab):
+        env, kind = MODES[mode]
+        serve(lab, env)
+        seen = {}
+        for preload in (False, True):
+            job = lab.job(hosts, "signals", "200", env=env, preload=preload)
+            job.check(kind if preload else None)
+            seen[preload] = sorted(x[1] for x in job.output.find("^signals (.*)"))
+        if seen[False] != seen[True] or len(seen[True]) != 2 * job.size:
+            raise CaseError("%s\nnative:\n%s" % (seen[True], seen[False]))
+    return case
+
+
+def restart(lab):
+    """D04: kill -9 of a server under load; another one takes the port at once."""
+    env = {"BPSMPI_SERVERS": "s1", "BPSMPI_TIMEOUT_S": "5"}
+    server = serve(lab, env)[0]
+    job = lab.job("h1:2,h2:1", "fail", "return", str(4 * MIB), env=env)
+    job.output.wait("^running")
+    server.process.kill()
+    server.process.wait()
+    serve(lab, env)[0].output.wait("listening on", 2)
+    if job.wait() != 0 or job.output.find("WRONG"):
+        raise CaseError(job.said())
+    lab.job("h1:1,h2:1", "sums", env=env).check("1 dedicated")
+
+
+def early(lab):
+    """D04: the job is there before its server."""
+    job = lab.job("h1:2,h2:1", "sums", env={"BPSMPI_SERVERS": "s1"})
+    job.output.wait("s1:7000.*does not answer yet", 10)
+    serve(lab, {"BPSMPI_SERVERS": "s1"})
+    job.check("1 dedicated", quiet=False)
+    job.check_lines(lines=2)
+
+
+def self_connect(lab):
+    """D04: the only port that connections get is the server's: nobody meets himself."""
+    ports = "/proc/sys/net/ipv4/ip_local_port_range"
+    before = lab.on("h2", "cat", ports).split()
+    job = lab.job("h1:1,h2:1", "sums", env={"BPSMPI_SERVERS": "h2:45002"})
+    job.output.wait("h2:45002.*does not answer yet", 10)
+    try:
+        lab.on("h2", "sh", "-c", "echo 45002 45002 >" + ports)
+        time.sleep(3)
+        lab.serve("h2", port=45002).output.wait("listening on", 5)
+    finally:
+        lab.on("h2", "sh", "-c", "echo %s >%s" % (" ".join(before), ports))
+    job.check("1 dedicated", quiet=False)
+
+
+CASES = [
+    ("C01 /dev/shm of 64 MB, in-box",
+     small_shm("64m", False, "in-box", "h1:4", MIB, 64 * MIB)),
+    ("C01 /dev/shm of 1 MB, colocated",
+     small_shm("1m", False, "colocated", "h1:1,h2:1", MIB, 256 * MIB)),
+    ("C01 /dev/shm full, colocated",
+     small_shm("1m", True, "colocated", "h1:2,h2:2", MIB, 64 * MIB)),
+    ("C06 one CPU by taskset, colocated",
+     few_cpus("colocated", ("1",), prefix=("taskset", "-c", "1"))),
+    ("C06 one CPU by taskset, one server",
+     few_cpus("one server", ("1",), prefix=("taskset", "-c", "1"))),
+    ("C06 ranks bound to cores", few_cpus(
+        "colocated", ("0", "1"), mca=("--bind-to", "core", "--map-by", "core"))),
+    ("C06 BPSMPI_CPUS", few_cpus("colocated", ("1",), env={"BPSMPI_CPUS": "1,5000"})),
+    ("C06 BPSMPI_CPUS that are not there", absent_cpu),
+    ("C06 a server on one CPU", server_cpus),
+    ("C07 more ranks than CPUs", crowded),
+    ("C07 half a CPU's time", quota),
+    ("D10 signals, in-box", fire("in-box", "h1:3")),
+    ("D10 signals, two servers", fire("two servers", "h1:2,h2:1")),
+    ("D04 a server is restarted at once", restart),
+    ("D04 a job before its server", early),
+    ("D04 no connection to oneself", self_connect),
+]
