@@ -262,11 +262,15 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* The fewest letters to insert, drop or change on the way from @a to @b. */
+/*
+ * The fewest letters to insert, drop or change on the way from @a to @b, times 4; the end
+ * of @b may be left out for less, since people forget the unit.
+ */
 static size_t edit_distance(const char *a, const char *b)
 {
 	size_t n_b = strnlen(b, SHOWN_CHARS);
 	size_t row[SHOWN_CHARS + 1]; /* [j]: from what was read of a to j letters of b */
+	size_t best = SIZE_MAX;
 
 	for (size_t j = 0; j <= n_b; j++)
 		row[j] = j;
@@ -281,7 +285,9 @@ static size_t edit_distance(const char *a, const char *b)
 			row[j] = least(changed, least(row[j], row[j - 1]) + 1);
 		}
 	}
-	return row[n_b];
+	for (size_t j = 0; j <= n_b; j++)
+		best = least(best, 4 * row[j] + least(n_b - j, 3));
+	return best;
 }
 
 static const char *nearest_name(const char *name)

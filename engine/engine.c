@@ -20,12 +20,12 @@
 
 struct bps_engine {
 	struct bps_engine_config config;
-	struct bps_cpuset cpus;        /* where config.cpus points to */
+	struct bps_cpuset cpus; /* where config.cpus points to */
 	struct bps_loop *loop;
 	struct bps_client *client;
-	struct bps_server *server;     /* NULL: none is carried */
+	struct bps_server *server; /* NULL: none is carried */
 	struct bps_tcp_listener *listener;
-	struct bps_list groups;        /* struct bps_engine_group */
+	struct bps_list groups; /* struct bps_engine_group */
 	uint64_t ticked_ns;
 	pthread_t thread;
 	bool stopping;
@@ -69,7 +69,9 @@ static void call_run(struct bps_mail *mail)
 static void call_engine(struct bps_engine *engine,
                         void (*fn)(struct bps_engine *engine, void *arg), void *arg)
 {
-	struct call call = { .mail.fn = call_run, .fn = fn, .engine = engine, .arg = arg };
+	struct call call = {
+		.mail.fn = call_run, .fn = fn, .engine = engine, .arg = arg
+	};
 
 	bps_loop_post(engine->loop, &call.mail);
 	pthread_mutex_lock(&engine->lock);
@@ -182,7 +184,8 @@ static bool poll_group(struct bps_engine *engine, struct bps_engine_group *group
 	struct net_op *net, *following;
 	bool any = false;
 
-	BPS_LIST_FOREACH_SAFE (net, following, &group->ops, link) {
+	BPS_LIST_FOREACH_SAFE(net, following, &group->ops, link)
+	{
 		uint64_t from = net->base + net->op.n_ready;
 		uint64_t end = net->base + net->op.cut.n_parts;
 		uint64_t to = bps_stage_summed(group->stage, from, end);
@@ -204,7 +207,8 @@ static bool poll_groups(struct bps_engine *engine)
 	struct bps_engine_group *group;
 	bool any = false;
 
-	BPS_LIST_FOREACH (group, &engine->groups, link) {
+	BPS_LIST_FOREACH(group, &engine->groups, link)
+	{
 		if (poll_group(engine, group))
 			any = true;
 	}
@@ -215,7 +219,8 @@ static void announce_sleep(struct bps_engine *engine, bool sleeps)
 {
 	struct bps_engine_group *group;
 
-	BPS_LIST_FOREACH (group, &engine->groups, link) {
+	BPS_LIST_FOREACH(group, &engine->groups, link)
+	{
 		if (!bps_list_empty(&group->ops))
 			bps_stage_engine_sleeps(group->stage, sleeps);
 	}
@@ -294,7 +299,8 @@ static void engine_free(struct bps_engine *engine)
 	free(engine);
 }
 
-int bps_engine_start(const struct bps_engine_config *config, struct bps_engine **ret_engine)
+int bps_engine_start(const struct bps_engine_config *config,
+                     struct bps_engine **ret_engine)
 {
 	struct bps_engine *engine = calloc(1, sizeof(*engine));
 	int r;
@@ -406,7 +412,8 @@ static int greet_local(struct bps_engine *engine, uint32_t number, const char *n
 	return r < 0 ? r : bps_client_attach(engine->client, number, ours, name);
 }
 
-static int greet_one(struct bps_engine *engine, const struct greet *greet, uint32_t number)
+static int greet_one(struct bps_engine *engine, const struct greet *greet,
+                     uint32_t number)
 {
 	const struct bps_engine_server *server = &greet->servers[number];
 	const struct bps_tcp_dial dial = {
@@ -494,8 +501,8 @@ static void do_join(struct bps_engine *engine, void *arg)
 	bps_list_init(&group->ops);
 	group->broken = false;
 	for (s = 0; s < group->group.n_servers && join->r == 0; s++)
-		join->r = bps_client_status(engine->client, group->group.servers[s],
-		                            NULL);
+		join->r =
+			bps_client_status(engine->client, group->group.servers[s], NULL);
 	if (join->r == 0)
 		join->r = bps_group_join(engine->client, &group->group);
 	if (join->r == 0)

@@ -71,7 +71,8 @@ struct bps_engine_group {
 	bool broken; /* the stage's memory stays until the engine stops */
 };
 
-/** bps_engine_join() - Return: 0; a negative errno, also where one of its servers died. */
+/** bps_engine_join() - Return: 0; a negative errno, also where one of its servers died.
+ */
 int bps_engine_join(struct bps_engine *engine, struct bps_engine_group *group);
 /**
  * bps_engine_leave() - no op of @group is unfinished, or it is broken. Return: true when

@@ -24,7 +24,7 @@ static inline unsigned bps_hash_words(const void *key, size_t bytes)
 	return (unsigned)hash;
 }
 
-#define HASH_NONFATAL_OOM 1
+#define HASH_NONFATAL_OOM                   1
 #define HASH_FUNCTION(key, bytes, ret_hash) ((ret_hash) = bps_hash_words(key, bytes))
 
 #include <uthash.h>

@@ -56,8 +56,8 @@ struct bps_arrival {
 	struct bps_peer *peer;
 	struct bps_job *job;
 	struct bps_arrival *next_come; /* the reducer's: who came next to the same key */
-	struct bps_wire_hdr hdr; /* of the message; LOST: peer */
-	void *data;              /* hdr.payload_bytes bytes */
+	struct bps_wire_hdr hdr;       /* of the message; LOST: peer */
+	void *data;                    /* hdr.payload_bytes bytes */
 	/* the answer, filled by the reducer */
 	bool failed; /* ERROR with text, not ANSWER */
 	const void *answer;

@@ -15,11 +15,11 @@
 #include "engine/kernels/kernels.h"
 #include "transport/memory.h"
 
-#define LINE          64u
-#define PAGE          4096u
-#define MAX_RANKS     4096u
-#define MAX_SLOTS     65536u
-#define STAGE_MAGIC   0x67617473u
+#define LINE        64u
+#define PAGE        4096u
+#define MAX_RANKS   4096u
+#define MAX_SLOTS   65536u
+#define STAGE_MAGIC 0x67617473u
 
 struct rank_counters {
 	_Alignas(LINE) uint64_t entered; /* calls begun */
@@ -56,7 +56,7 @@ struct bps_stage {
 	struct slot_flags *slots;
 	uint32_t rank;
 	int wake_fd;
-	uint64_t base;       /* first position of this call */
+	uint64_t base; /* first position of this call */
 	uint64_t n_calls;
 	uint64_t all_copied; /* every rank has copied what is below; may lag behind */
 };
@@ -79,9 +79,8 @@ static int lay_out(const struct bps_stage_shape *shape, struct layout *ret)
 	ret->result = ret->push + ring;
 	ret->input = ret->result + ring;
 	ret->end = ret->input;
-	if (shape->n_ranks > 1 &&
-	    (__builtin_mul_overflow(ring, shape->n_ranks, &ring) ||
-	     __builtin_add_overflow(ret->end, ring, &ret->end)))
+	if (shape->n_ranks > 1 && (__builtin_mul_overflow(ring, shape->n_ranks, &ring) ||
+	                           __builtin_add_overflow(ret->end, ring, &ret->end)))
 		return -EOVERFLOW;
 	return 0;
 }
@@ -135,8 +134,8 @@ int bps_stage_create(const struct bps_stage_shape *shape, struct bps_stage **ret
 	return 0;
 }
 
-int bps_stage_open(const struct bps_stage_shape *shape, int fd, uint32_t rank, int wake_fd,
-                   struct bps_stage **ret_stage)
+int bps_stage_open(const struct bps_stage_shape *shape, int fd, uint32_t rank,
+                   int wake_fd, struct bps_stage **ret_stage)
 {
 	struct layout layout;
 	struct shared *map;
@@ -310,7 +309,8 @@ static bool slot_free(struct bps_stage *stage, uint64_t position)
 	if (position < stage->all_copied + n_slots)
 		return true;
 	for (r = 0; r < stage->shape.n_ranks; r++) {
-		/* Pairs with the release in copy_out(): nobody reads the slot any more. */
+		/* Pairs with the release in copy_out(): nobody reads the slot any more.
+		 */
 		uint64_t copied = bps_load_acquire(&stage->ranks[r].copied);
 
 		if (copied < least)

@@ -9,18 +9,18 @@
  *	input	one a rank: what this rank contributes, for the owner of g to sum
  *	push	the box's sum: what goes to the server
  *	result	the total
- * The owner of an allreduce's g is rank g mod n_ranks; it reads its own input straight from
- * the user's buffer. A broadcast's owner is the root rank in the root's box and the leader
- * in the others, where there is nothing to sum.
+ * The owner of an allreduce's g is rank g mod n_ranks; it reads its own input straight
+ *from the user's buffer. A broadcast's owner is the root rank in the root's box and the
+ *leader in the others, where there is nothing to sum.
  *
  * Hand-over is by numbers that only grow, each written by one thread:
  *	staged[rank]	inputs of all g below this are there		(the rank)
  *	summed of slot	g + 1 when the push buffer holds g's sum	(the owner)
- *	done of slot	g + 1 when the result of g is there		(the leader's engine)
- *	copied[rank]	results of all g below this were taken		(the rank)
- * A slot is free for g when every rank has copied g - n_slots. In a box that is alone the
- * owner writes the result itself. In the root's box of a broadcast the data stays in the
- * push buffer, and done says that the server has it.
+ *	done of slot	g + 1 when the result of g is there		(the leader's
+ *engine) copied[rank]	results of all g below this were taken		(the rank) A slot
+ *is free for g when every rank has copied g - n_slots. In a box that is alone the owner
+ *writes the result itself. In the root's box of a broadcast the data stays in the push
+ *buffer, and done says that the server has it.
  *
  * A stage belongs to the thread that is inside the communicator's collective; the engine
  * thread of the leader touches the slots and done alone.
@@ -38,7 +38,7 @@
 struct bps_stage;
 
 struct bps_stage_shape {
-	uint32_t n_ranks;    /* of this box, in this communicator */
+	uint32_t n_ranks; /* of this box, in this communicator */
 	uint32_t n_slots;
 	uint32_t slot_bytes; /* a multiple of 64 */
 };
@@ -60,8 +60,8 @@ int bps_stage_create(const struct bps_stage_shape *shape, struct bps_stage **ret
  * wakes the leader's engine, borrowed until bps_stage_free(); -1: a box that is alone.
  * Return: 0; -EINVAL when it is not what @shape says; a negative errno.
  */
-int bps_stage_open(const struct bps_stage_shape *shape, int fd, uint32_t rank, int wake_fd,
-                   struct bps_stage **ret_stage);
+int bps_stage_open(const struct bps_stage_shape *shape, int fd, uint32_t rank,
+                   int wake_fd, struct bps_stage **ret_stage);
 /** bps_stage_set_wake_fd() - the leader's, see bps_stage_open(). */
 void bps_stage_set_wake_fd(struct bps_stage *stage, int wake_fd);
 /** bps_stage_free() - takes NULL. */
@@ -73,22 +73,23 @@ struct bps_stage_call {
 	enum bps_dtype dtype; /* allreduce */
 	enum bps_redop redop;
 	struct bps_cut cut;
-	uint32_t start;       /* whose order the parts are visited in, bps_plan_part() */
-	bool alone;           /* the communicator has one box */
-	int32_t root;         /* broadcast: root's index in this box; -1: another box */
-	const void *input;    /* cut.op_bytes; may be @output; unused on a leaf */
-	void *output;         /* cut.op_bytes; unused on a root */
-	const char *name;     /* of the call, for messages: "MPI_Allreduce" */
-	const char *comm;     /* likewise: "MPI_COMM_WORLD" */
+	uint32_t start;    /* whose order the parts are visited in, bps_plan_part() */
+	bool alone;        /* the communicator has one box */
+	int32_t root;      /* broadcast: root's index in this box; -1: another box */
+	const void *input; /* cut.op_bytes; may be @output; unused on a leaf */
+	void *output;      /* cut.op_bytes; unused on a root */
+	const char *name;  /* of the call, for messages: "MPI_Allreduce" */
+	const char *comm;  /* likewise: "MPI_COMM_WORLD" */
 };
 
 struct bps_stage_wait {
-	/* before each sleep: drive MPI's progress; returns how long to sleep at most, ns */
+	/* before each sleep: drive MPI's progress; returns how long to sleep at most, ns
+	 */
 	uint64_t (*idle)(void *owner);
 	/* "rank 3" for index @rank of the box, for messages */
 	void (*describe)(void *owner, uint32_t rank, char *buf, size_t bytes);
 	void *owner;
-	uint64_t warn_ns;          /* a rank that is later than this is named, once each */
+	uint64_t warn_ns; /* a rank that is later than this is named, once each */
 };
 
 /**

@@ -88,7 +88,8 @@ static uint64_t known_bytes(const struct bps_mpi *mpi, int count, bps_handle typ
 	return known && count > 0 ? (uint64_t)count * known->bytes : 0;
 }
 
-static bool null_buffer(const struct bps_mpi *mpi, const void *sendbuf, const void *recvbuf)
+static bool null_buffer(const struct bps_mpi *mpi, const void *sendbuf,
+                        const void *recvbuf)
 {
 	return !sendbuf || !recvbuf || recvbuf == mpi->in_place;
 }
@@ -97,7 +98,8 @@ static bool null_buffer(const struct bps_mpi *mpi, const void *sendbuf, const vo
 static enum bps_route route_allreduce(const struct bps_mpi *mpi, const void *caller,
                                       const void *sendbuf, void *recvbuf, int count,
                                       bps_handle type, bps_handle op, bps_handle comm,
-                                      struct bps_stage_call *ret_call, uint64_t *ret_bytes,
+                                      struct bps_stage_call *ret_call,
+                                      uint64_t *ret_bytes,
                                       const struct bps_comm **ret_comm)
 {
 	struct bps_route_call call = { .coll = BPS_ALLREDUCE };
@@ -130,8 +132,8 @@ static int allreduce(const struct bps_mpi *mpi, const void *caller, const void *
 	uint64_t bytes = 0;
 	enum bps_route route;
 
-	route = route_allreduce(mpi, caller, sendbuf, recvbuf, count, type, op, handle, &call,
-	                        &bytes, &comm);
+	route = route_allreduce(mpi, caller, sendbuf, recvbuf, count, type, op, handle,
+	                        &call, &bytes, &comm);
 	bps_stats_count(BPS_ALLREDUCE, route, bytes);
 	if (route != BPS_ROUTE_TAKE)
 		return mpi->Allreduce(sendbuf, recvbuf, count, type, op, handle);
@@ -253,9 +255,11 @@ static int carry_packed(const struct bps_mpi *mpi, const struct bcast *bcast)
 int bps_bcast(const struct bps_mpi *mpi, const void *caller, void *buffer, int count,
               bps_handle type, int root, bps_handle comm)
 {
-	struct bcast bcast = {
-		.buffer = buffer, .count = count, .root = root, .type = type, .handle = comm
-	};
+	struct bcast bcast = { .buffer = buffer,
+		               .count = count,
+		               .root = root,
+		               .type = type,
+		               .handle = comm };
 	enum bps_route route;
 	int rc;
 

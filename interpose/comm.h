@@ -13,27 +13,27 @@
 #include "interpose/route.h"
 
 struct bps_comm {
-	struct bps_list link;    /* in job->comms, under its lock */
+	struct bps_list link; /* in job->comms, under its lock */
 	bps_handle handle;
-	enum bps_route route;    /* BPS_ROUTE_TAKE, or why every call passes */
+	enum bps_route route; /* BPS_ROUTE_TAKE, or why every call passes */
 	char name[64];
 	uint32_t rank, size;
 	struct bps_members members;
-	uint32_t member;         /* index of this rank's box */
-	uint32_t index;          /* of this rank within its box */
-	uint32_t *world_ranks;   /* [size] */
-	uint32_t *local_ranks;   /* of this box, world ranks, by index */
+	uint32_t member;       /* index of this rank's box */
+	uint32_t index;        /* of this rank within its box */
+	uint32_t *world_ranks; /* [size] */
+	uint32_t *local_ranks; /* of this box, world ranks, by index */
 	struct bps_stage_shape shape;
 	struct bps_stage *stage;
-	uint64_t staging_bytes;  /* counted on the box's page; the leader's */
+	uint64_t staging_bytes; /* counted on the box's page; the leader's */
 	/* the leader's, where there is more than one box */
 	struct bps_engine *engine;
 	struct bps_engine_group group;
-	uint32_t *leaders;       /* [n_members], world ranks */
-	uint32_t *servers;       /* the servers that sum for it */
+	uint32_t *leaders; /* [n_members], world ranks */
+	uint32_t *servers; /* the servers that sum for it */
 	uint32_t n_servers;
-	bool joined;             /* the engine knows the group */
-	bool kept;               /* freed, but the engine may still touch the stage */
+	bool joined; /* the engine knows the group */
+	bool kept;   /* freed, but the engine may still touch the stage */
 };
 
 /**

@@ -25,9 +25,10 @@ static struct bps_mpi *library(const void *caller)
 	if (mpi)
 		return mpi;
 	if (bps_mpi_resolve(caller, &mpi) < 0) {
-		bps_error("an MPI function was called, but no MPI library is loaded in this "
-		          "process: link the program with one, or take libbytepsmpi.so out of "
-		          "LD_PRELOAD");
+		bps_error(
+			"an MPI function was called, but no MPI library is loaded in this "
+			"process: link the program with one, or take libbytepsmpi.so out of "
+			"LD_PRELOAD");
 		return NULL;
 	}
 	bps_store_release(&bps_job.mpi, mpi); /* pairs with the acquire above */
@@ -79,7 +80,8 @@ static int finalize(const struct bps_mpi *mpi, const void *caller)
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* MPI_@name and PMPI_@name with parameters @params, carried by @fn with arguments @args. */
+/* MPI_@name and PMPI_@name with parameters @params, carried by @fn with arguments @args.
+ */
 #define SHIM(name, fn, params, ...)                                                   \
 	EXPORT int MPI_##name params;                                                 \
 	EXPORT int PMPI_##name params;                                                \
@@ -105,12 +107,13 @@ static int finalize(const struct bps_mpi *mpi, const void *caller)
 	}
 
 SHIM(Init, init, (int *argc, char ***argv), argc, argv)
-SHIM(Init_thread, init_thread, (int *argc, char ***argv, int required, int *provided), argc,
-     argv, required, provided)
+SHIM(Init_thread, init_thread, (int *argc, char ***argv, int required, int *provided),
+     argc, argv, required, provided)
 SHIM(Finalize, finalize, (void))
 SHIM(Allreduce, bps_allreduce,
      (const void *sendbuf, void *recvbuf, int count, bps_handle type, bps_handle op,
       bps_handle comm),
      sendbuf, recvbuf, count, type, op, comm)
-SHIM(Bcast, bps_bcast, (void *buffer, int count, bps_handle type, int root, bps_handle comm),
-     buffer, count, type, root, comm)
+SHIM(Bcast, bps_bcast,
+     (void *buffer, int count, bps_handle type, int root, bps_handle comm), buffer, count,
+     type, root, comm)

@@ -20,7 +20,7 @@ struct bps_rendezvous {
 	const char *job_name;  /* the launcher's name for this MPI_COMM_WORLD */
 	const char *interface; /* BPSMPI_INTERFACE, of rank 0's addresses; "": all */
 	uint64_t timeout_ns;
-	bool enabled;          /* rank 0: false makes the verdict no, in silence */
+	bool enabled; /* rank 0: false makes the verdict no, in silence */
 };
 
 /**

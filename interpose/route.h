@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The routing decision: a pure function of what MPI makes equal on all ranks of a call and
- * of rank 0's configuration, so that all ranks decide alike. Never of a buffer's address,
- * alignment, layout or place; but an argument that MPI forbids (a NULL buffer) goes to the
- * library, whose error it is.
+ * The routing decision: a pure function of what MPI makes equal on all ranks of a call
+ * and of rank 0's configuration, so that all ranks decide alike. Never of a buffer's
+ * address, alignment, layout or place; but an argument that MPI forbids (a NULL buffer)
+ * goes to the library, whose error it is.
  */
 #pragma once
 
@@ -32,7 +32,8 @@ struct bps_route_call {
 const char *bps_route_label(enum bps_route route);
 
 /** bps_route_call() - BPS_ROUTE_TAKE: the communicator decides; else why it is passed. */
-enum bps_route bps_route_call(const struct bps_route_call *call, uint64_t threshold_bytes);
+enum bps_route bps_route_call(const struct bps_route_call *call,
+                              uint64_t threshold_bytes);
 
 /* A communicator, as far as routing looks at it. */
 struct bps_route_comm {

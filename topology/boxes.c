@@ -109,10 +109,11 @@ char *bps_ranks_format(const uint32_t *ranks, uint32_t n, char *buf, size_t byte
 
 		while (i + 1 < n && ranks[i + 1] == ranks[i] + 1)
 			i++;
-		used += (size_t)snprintf(buf + used, bytes - used, "%s%u", first ? "," : "",
-		                         ranks[first]);
+		used += (size_t)snprintf(buf + used, bytes - used, "%s%u",
+		                         first ? "," : "", ranks[first]);
 		if (i > first)
-			used += (size_t)snprintf(buf + used, bytes - used, "-%u", ranks[i]);
+			used += (size_t)snprintf(buf + used, bytes - used, "-%u",
+			                         ranks[i]);
 		i++;
 	}
 	if (i < n)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Layouts: uneven boxes and sub-communicators, who shares a box, progress, same bits."""
 
-from harness import CaseError
+from harness import CaseError, JOB_LIMIT_S
 
 MODES = {
     "in-box": ({}, "in one box"),
@@ -22,7 +22,8 @@ def run(lab, mode, hosts, *words, **more):
     env, kind = MODES[mode]
     serve(lab, env)
     env = dict(env, **(more.pop("env", None) or {}))
-    return lab.job(hosts, *words, env=env, **more).check(kind)
+    limit = more.pop("limit", JOB_LIMIT_S)
+    return lab.job(hosts, *words, env=env, **more).check(kind, limit=limit)
 
 
 def comms(mode, hosts, threshold, rounds):
@@ -39,7 +40,7 @@ def off(lab):
 
 def deadlock(mode, hosts, peer):
     def case(lab):
-        job = run(lab, mode, hosts, "deadlock", peer)
+        job = run(lab, mode, hosts, "deadlock", peer, limit=30)
         said = [x[1] for x in job.output.find("^case (.*)")]
         if sorted(said) != ["A", "A after", "B", "C"]:
             raise CaseError("cases %s" % said)

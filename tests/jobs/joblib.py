@@ -95,9 +95,13 @@ class Tap:
 
 
 def run(words, env, cwd, timeout):
-    """(exit status, or None when it had to be killed; what it wrote)."""
+    """(exit status, or None when it had to be killed; what it wrote).
+
+    In a process group of its own, but not in a session: where the kernel shares CPUs out
+    by session (autogroup), ranks that yield would not yield to the servers.
+    """
     process = subprocess.Popen(
-        words, env=env, cwd=cwd, text=True, errors="replace", start_new_session=True,
+        words, env=env, cwd=cwd, text=True, errors="replace", process_group=0,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     late = []
 

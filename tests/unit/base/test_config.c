@@ -203,6 +203,7 @@ static void an_unknown_variable_gets_the_nearest_name(void **state)
 	static const char *const cases[][2] = {
 		{ "BPSMPI_TRESHOLD_BYTES=1", "BPSMPI_THRESHOLD_BYTES\n" },
 		{ "BPSMPI_SERVER=a", "BPSMPI_SERVERS\n" },
+		{ "BPSMPI_TRESHOLD=1", "BPSMPI_THRESHOLD_BYTES\n" },
 		{ "BPSMPI_THRESHOLD=a", "BPSMPI_THRESHOLD_BYTES\n" },
 		{ "BPSMPI_=a", "BPSMPI_" },
 		{ "BPSMPI_timeout=a", "BPSMPI_" },

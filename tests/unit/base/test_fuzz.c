@@ -192,7 +192,7 @@ int main(void)
 		seed = strtoull(given, NULL, 0);
 	else if (bps_random_bytes(&seed, sizeof(seed)))
 		return 1;
-	printf("# BASE_FUZZ_SEED=%llu\n", (unsigned long long)seed);
+	fprintf(stderr, "# BASE_FUZZ_SEED=%llu\n", (unsigned long long)seed);
 	(void)fflush(stdout);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
