@@ -2,7 +2,7 @@
 /*
  * What must pass to the MPI library, with the reason that is counted: intercommunicators,
  * communicators of one rank, user-defined operations, derived types, types that no two
- * machines agree on. A broadcast takes any type.
+ * machines agree on, and what MPI_Finalize itself calls. A broadcast takes any type.
  */
 #include "tests/jobs/job.h"
 
@@ -139,6 +139,25 @@ static void sums(void)
 	bps_test_expect(BPS_TEST_ALLREDUCE, 1, sizeof(in), NULL);
 }
 
+/* Runs inside MPI_Finalize, when the library has stopped already. */
+static int at_the_end(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+	(void)comm, (void)keyval, (void)value, (void)extra;
+	fill(bps_test_rank);
+	MPI_Allreduce(in, out, N, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+	if (out[0] != bps_test_size - 1 || out[N - 1] != bps_test_size - 1)
+		MPI_Abort(MPI_COMM_WORLD, 9);
+	return MPI_SUCCESS;
+}
+
+static void ask_for_the_end(void)
+{
+	int keyval;
+
+	MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_the_end, &keyval, NULL);
+	MPI_Comm_set_attr(MPI_COMM_SELF, keyval, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	bps_test_init(&argc, &argv, MPI_THREAD_SINGLE);
@@ -147,6 +166,7 @@ int main(int argc, char **argv)
 	inter();
 	operations();
 	types();
+	ask_for_the_end();
 	sums();
 	return bps_test_end();
 }

@@ -59,6 +59,7 @@ static void memory_is_bounded_and_comes_back(void **state)
 		join(&raws[i], &world, i);
 	assert_int_equal(used_bytes(&world), 3 * one);
 	assert_int_equal(raws[3].n_by_type[BPS_WIRE_REFUSE], 1);
+	assert_null(raws[3].conn); /* the refused are not kept */
 	assert_non_null(strstr((const char *)raws[3].payload, "is reached"));
 	assert_non_null(strstr((const char *)raws[3].payload, "--memory"));
 	raw_close(&raws[3]);

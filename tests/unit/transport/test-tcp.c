@@ -254,6 +254,46 @@ static void test_close_stuck(void **state)
 	close(fds[1]);
 }
 
+/* Peers that never read have the first turns, more of them than send at a time. */
+static void test_stalled_peers(void **state)
+{
+	enum { N = 5, GOOD = N - 1 };
+	struct bps_loop *loop;
+	struct end *ends[N];
+	uint8_t *heard = malloc(1 << 20);
+	size_t n_heard = 0;
+	int fds[N][2];
+
+	assert_int_equal(bps_loop_new(&loop), 0);
+	for (int i = 0; i < N; i++) {
+		ends[i] = end_new();
+		tcp_pair(AF_INET, fds[i]);
+		set_buffers(fds[i][0], 1);
+		set_buffers(fds[i][1], 1);
+		assert_int_equal(bps_tcp_adopt(loop, fds[i][0], HELLO_NS, &end_events,
+		                               ends[i], &ends[i]->conn),
+		                 0);
+		end_start(ends[i], END_N_SENDS, END_MAX_BYTES);
+	}
+	for (int i = 0; i < 5000 && ends[GOOD]->n_done < END_N_SENDS; i++) {
+		ssize_t n = recv(fds[GOOD][1], heard, 1 << 20, MSG_DONTWAIT);
+
+		n_heard += n > 0 ? (size_t)n : 0;
+		pump_for(loop, 1);
+	}
+	assert_int_equal(ends[GOOD]->n_done, END_N_SENDS);
+	assert_true(n_heard > 0);
+	assert_true(ends[0]->n_done < END_N_SENDS);
+	for (int i = 0; i < N; i++) {
+		close(fds[i][1]);
+		end_close(ends[i]);
+	}
+	pump_idle(loop);
+	for (int i = 0; i < N; i++)
+		end_free(ends[i]);
+	free(heard);
+}
+
 static void close_inside(void (*arrange)(struct net *net))
 {
 	struct net net;
@@ -601,6 +641,7 @@ int main(void)
 		cmocka_unit_test(test_close_with_queue),
 		cmocka_unit_test(test_close_both),
 		cmocka_unit_test(test_close_stuck),
+		cmocka_unit_test(test_stalled_peers),
 		cmocka_unit_test(test_close_inside),
 		cmocka_unit_test(test_event_fails),
 		cmocka_unit_test(test_connect_close),
