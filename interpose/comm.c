@@ -295,6 +295,14 @@ static int find_members(const struct bps_job *job, struct bps_comm *comm)
 
 /* -- the leader's group -- */
 
+static int by_rank(const void *a, const void *b)
+{
+	uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+
+	return left < right ? -1 : left > right;
+}
+
+/* In ranks of MPI_COMM_WORLD, as all messages. */
 static void describe_member(const struct bps_group *group, uint16_t member, char *buf,
                             size_t bytes)
 {
@@ -305,10 +313,12 @@ static void describe_member(const struct bps_group *group, uint16_t member, char
 
 	for (r = 0; ranks && r < comm->size; r++) {
 		if (comm->members.member_of[r] == member)
-			ranks[i++] = r;
+			ranks[i++] = comm->world_ranks[r];
 	}
-	if (ranks)
+	if (ranks) {
+		qsort(ranks, n, sizeof(*ranks), by_rank);
 		bps_ranks_format(ranks, n, list, sizeof(list));
+	}
 	snprintf(buf, bytes, "rank%s %s on %.40s", n > 1 ? "s" : "", list,
 	         bps_job.cards[comm->leaders[member]].host);
 	free(ranks);

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Wrong settings, servers that are none, strangers at the port: a line each, no harm."""
 
-import os
-import socket
 import time
 
 from harness import CaseError, finish
@@ -60,7 +58,7 @@ print("half a hello was ended after %.1f s" % (time.monotonic() - start))
 """
 
 
-def native(env, *patterns, lines=1, words=("sums",), hosts="h1:2,h2:1", limit=20):
+def native(env, *patterns, lines=1, words=("sums",), hosts="h1:2,h2:1", limit=45):
     """These settings give a native job and so many lines, which say these things."""
     def case(lab):
         lab.job(hosts, *words, env=env).check_native(*patterns, lines=lines, limit=limit)
@@ -75,9 +73,10 @@ def unknown(lab):
 
 def absent(lab):
     """No server: native after BPSMPI_RETRY_S."""
-    job = lab.job("h1:2,h2:1", "sums", env={"BPSMPI_SERVERS": "s1", "BPSMPI_RETRY_S": "2"})
+    env = {"BPSMPI_SERVERS": "s1", "BPSMPI_RETRY_S": "2"}
+    job = lab.job("h1:2,h2:1", "sums", env=env)
     job.check_native("server s1:7000 cannot be used .*start bpsmpi-server", lines=1,
-                     limit=10)
+                     limit=30)
     if job.seconds < 2:
         raise CaseError("given up after %.1f s" % job.seconds)
 
@@ -91,7 +90,7 @@ def one_absent(lab):
         raise CaseError(server.output.text())
 
 
-def impostor(answer, *patterns, limit=20):
+def impostor(answer, *patterns, limit=45):
     """Something else listens there; it gives this answer to eight bytes."""
     def case(lab):
         other = lab.popen("exec", "s1", PYTHON, "-c", LISTEN, answer.hex())
@@ -109,7 +108,7 @@ def impostor(answer, *patterns, limit=20):
 def missing_file(lab):
     """A list in a file: rank 0 reads it, its host alone has it."""
     serve(lab, {"BPSMPI_SERVERS": "s[1-2]"})
-    lab.on("h1", "sh", "-c", "echo 's1:7000 # one' >/dev/shm/list; echo s2 >>/dev/shm/list")
+    lab.on("h1", "sh", "-c", "printf 's1:7000 # one\\ns2\\n' >/dev/shm/list")
     try:
         lab.job("h1:2,h2:1", "sums", env={"BPSMPI_SERVERS": "@/dev/shm/list"}
                 ).check("2 dedicated servers")
@@ -134,8 +133,9 @@ def lacking(rank, *patterns):
     def case(lab):
         script = "[ $OMPI_COMM_WORLD_RANK = %d ] && unset LD_PRELOAD; exec %s" % (
             rank, lab.program("sums"))
-        job = lab.job("h1:2,h2:1", "sh", "-c", script, env={"BPSMPI_INIT_TIMEOUT_S": "2"})
-        if job.wait(20) != 0 or job.output.find("WRONG"):
+        env = {"BPSMPI_INIT_TIMEOUT_S": "2"}
+        job = lab.job("h1:2,h2:1", "sh", "-c", script, env=env)
+        if job.wait(45) != 0 or job.output.find("WRONG"):
             raise CaseError("status %d:\n%s" % (job.status, job.said()))
         if job.output.find("taken=[1-9]"):
             raise CaseError("a rank used it:\n" + job.said())
@@ -163,14 +163,14 @@ def strangers(lab):
     said = lab.on("h3", PYTHON, "-c", VISIT, "s1", "7000", HALF_HELLO.hex(),
                   OTHER_VERSION.hex(), HUGE.hex())
     took = float(said.split()[-2])
-    job.check("1 dedicated", limit=40)
-    if took > 15:
+    job.check("1 dedicated", limit=60)
+    if took > 25:
         raise CaseError(said)
     if server.rss() > rss + (50 << 20):
         raise CaseError("it grew from %d to %d bytes" % (rss, server.rss()))
     lines = [x for x in server.output.text().split("\n") if "listening" not in x]
-    wanted = ("not a bytepsmpi peer", "GET / HTTP", "speaks protocol 9", "no valid header",
-              "no whole message in time")
+    wanted = ("not a bytepsmpi peer", "GET / HTTP", "speaks protocol 9",
+              "no valid header", "no whole message in time")
     for text in wanted:
         if not any(text in x for x in lines):
             raise CaseError("no line %r:\n%s" % (text, "\n".join(lines)))
@@ -188,7 +188,7 @@ def strangers_at_leader(lab):
     time.sleep(0.5)
     lab.on("h3", PYTHON, "-c", VISIT, "h1", "7100", HALF_HELLO.hex(),
            OTHER_VERSION.hex(), HUGE.hex())
-    job.check("colocated", quiet=False, limit=40)
+    job.check("colocated", quiet=False, limit=60)
     if len(job.ours()) > 20:
         raise CaseError("%d lines:\n%s" % (len(job.ours()), "\n".join(job.ours())))
 
@@ -242,7 +242,8 @@ CASES = [
     ("one of two servers there", one_absent),
     ("a server of another version",
      impostor(OTHER_VERSION + bytes(88), "install the same")),
-    ("an HTTP server there", impostor(b"HTTP/1.1 400 Bad", "s1:7000.*not a bpsmpi-server")),
+    ("an HTTP server there",
+     impostor(b"HTTP/1.1 400 Bad", "s1:7000.*not a bpsmpi-server")),
     ("a server that says nothing", impostor(SILENT, "said nothing for 3 s")),
     ("MPI never initialised", never),
     ("D13 strangers at a server's port", strangers),

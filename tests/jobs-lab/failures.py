@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Servers and workers that die or fall silent in the midst of a job; ranks that are late."""
+"""Servers and workers that die or fall silent in mid-job; ranks that are late."""
 
 import os
 import re
@@ -7,7 +7,7 @@ import signal
 import time
 
 from harness import CaseError
-from layouts import run, serve, MODES
+from layouts import MODES, serve
 
 TIMEOUT_S = 4
 
@@ -63,7 +63,7 @@ def check_report(job, victim):
     """One line a box at most, and at least one that says all that there is to say."""
     lines = [x for x in job.ours() if "died" in x]
     boxes = len(job.hosts.split(","))
-    pattern = r"server %s:7000 died .*MPI_Allreduce number \d+ of gradients cannot end" \
+    pattern = r"server %s:7000 died .*number \d+ of gradients cannot (end|begin)" \
         % victim.host
     if not any(re.search(pattern, x) for x in lines) or len(lines) > boxes:
         raise CaseError("no line %r, or more than %d:\n%s" % (pattern, boxes, job.said()))
@@ -83,7 +83,7 @@ def check_others(lab, servers, victim):
 
 
 def pause(lab):
-    """A server, then a rank, stands still for less than the timeout: nothing comes of it."""
+    """Servers and ranks stand still for less than the timeout: nothing comes of it."""
     env = {"BPSMPI_SERVERS": "s[1-2]", "BPSMPI_TIMEOUT_S": "10"}
     servers = serve(lab, env)
     job = lab.job("h1:2,h2:1", "sums", "-t", "6", str(8 << 20), env=env)
@@ -102,7 +102,7 @@ DROP = "for c in INPUT OUTPUT; do iptables -%s $c -j DROP || exit; done"
 def unplugged(seconds):
     """A server's network is dead: for good, or for less than the timeout."""
     def case(lab):
-        env = {"BPSMPI_SERVERS": "s[1-2]", "BPSMPI_TIMEOUT_S": "3" if not seconds else "15"}
+        env = {"BPSMPI_SERVERS": "s[1-2]", "BPSMPI_TIMEOUT_S": "15" if seconds else "3"}
         serve(lab, env)
         program = ("sums", "-t", "4", str(8 << 20)) if seconds else ("fail", "return",
                                                                     str(4 << 20))
@@ -216,7 +216,7 @@ def worker(mode, hosts, victim):
             time.sleep(1)
             os.kill(pid, signal.SIGKILL)
             killed = time.monotonic()
-            if job.wait(25) == 0 or not job.output.find("signal 9"):
+            if job.wait(45) == 0 or not job.output.find("signal 9"):
                 raise CaseError("status %d:\n%s" % (job.status, job.said()))
             took[preload] = time.monotonic() - killed
         if took[True] > took[False] + 4:
@@ -239,7 +239,7 @@ def gone(pid):
 
 
 def two_jobs(lab):
-    """Two jobs at once on the same servers, one of which is killed; the other is right."""
+    """Jobs at once on the same servers, one of which is killed; the others are right."""
     env = {"BPSMPI_SERVERS": "s[1-2]"}
     servers = serve(lab, env)
     first = lab.job("h1:1,h2:2", "sums", "-t", "5", "-d", "300000", "4000000", env=env)
@@ -289,7 +289,7 @@ CASES = [
     ("a server is unplugged, killed for the job", unplugged(0)),
     ("a server is unplugged for 2 s", unplugged(2)),
     ("C07 idle, and a late rank of another box",
-     late("colocated", "h1:2,h2:1", 2, "MPI_Allreduce .*MPI_COMM_WORLD.* rank 2 on h2")),
+     late("colocated", "h1:2,h2:1", 2, r"MPI_Allreduce number 1 of falling.* rank 2 on h2")),
     ("C07 idle, and a late rank of the same box",
      late("two servers", "h1:2,h2:1", 1, r"waited \d+ s for rank 1\b",
           "waited .* ranks 0-1 on h1")),

@@ -56,7 +56,7 @@ class Output:
             found = [re.search(pattern, x) for x in self.lines]
         return [x for x in found if x]
 
-    def wait(self, pattern, limit=20.0):
+    def wait(self, pattern, limit=40.0):
         """The first line with the pattern, waited for."""
         until = time.monotonic() + limit
         while True:
@@ -166,8 +166,9 @@ class Job:
 
     def ours(self):
         """The library's lines but for statistics and the one that says hello."""
-        return [x for x in self.said().split("\n") if x.startswith("bpsmpi ")
-                and " stats: " not in x and not re.search(r"bytepsmpi [\d.]+: \d+ ranks", x)]
+        other = re.compile(r" stats: |bytepsmpi [\d.]+: \d+ ranks in ")
+        return [x for x in self.said().split("\n")
+                if x.startswith("bpsmpi ") and not other.search(x)]
 
     def pids(self):
         """Process numbers, by rank."""

@@ -109,8 +109,8 @@ def by_route(lab):
     job = lab.job("h1:1,h2:1", "sums", "-t", "3", str(BYTES),
                   env={"BPSMPI_SERVERS": server})
     job.pids()
-    peers = [x.split()[-1] for x in lab.on(
-        "s1", "ss", "-Htn", "state", "established", "sport", "=", ":7000").split("\n") if x]
+    said = lab.on("s1", "ss", "-Htn", "state", "established", "sport", "=", ":7000")
+    peers = [x.split()[-1] for x in said.split("\n") if x]
     job.check("1 dedicated")
     wanted = {address(lab, x, "eth1") for x in ("h1", "h2")}
     got = {x.rsplit(":", 1)[0].strip("[]").replace("::ffff:", "") for x in peers}
@@ -175,8 +175,9 @@ def one_subnet(lab):
 
 def unknown_on_server(lab):
     """A server is told an interface that is not there: it lists what there is."""
-    server = lab.serve("s1", "--bind", "eth7")
-    if server.process.wait(5) != 1 or not server.output.find("eth7.*eth0 10.77.*eth1 10.78"):
+    server = lab.serve("s1", "--bind", "eth7", wait=False)
+    wanted = "eth7.*eth0 10.77.*eth1 10.78"
+    if server.process.wait(5) != 1 or not server.output.find(wanted):
         raise CaseError(server.output.text())
 
 

@@ -63,12 +63,9 @@ class Build:
             flags = {C: C_FLAGS, FORTRAN: FORTRAN_FLAGS}.get(compiler, [])
             running.append(subprocess.Popen([compiler, *flags, "-o", output, *words]))
             if len(running) > 1:
-                running.pop(0).wait()
-        for process in running:
-            process.wait()
-        missing = [x for x in programs if not os.path.exists(os.path.join(folder, x))]
-        if missing:
-            raise SystemExit("not compiled: " + " ".join(missing))
+                running[-2].wait()
+        if any([process.wait() for process in running]):
+            raise SystemExit("the test programs do not compile")
         return folder
 
 
