@@ -28,7 +28,7 @@ struct reducer_thread {
 	struct bps_serverd *serverd;
 	struct bps_reducer *reducer;
 	pthread_t thread;
-	bool started, roams;
+	bool started;
 	struct bps_mpsc queue; /* of struct bps_arrival, by mail.node */
 	struct bps_event event;
 	uint32_t stopping; /* atomic: end once the queue is empty */
@@ -87,8 +87,7 @@ static void *reducer_main(void *arg)
 	struct bps_mpsc_node *node;
 	bool stopping;
 
-	if (thread->roams)
-		(void)bps_cpuset_bind(&thread->serverd->cpus);
+	(void)bps_cpuset_bind(&thread->serverd->cpus);
 	for (;;) {
 		/* First, so that what was queued before it is found; pairs with the store
 		 * in stop_reducers(). */
@@ -104,12 +103,12 @@ static void *reducer_main(void *arg)
 }
 
 /*
- * A reducer has a CPU of its own where there is one for each CPU. Fewer roam: on a shared
- * machine everybody's first CPUs would be the same.
+ * Bound to the given CPUs together, not to one each: on a machine with other work a
+ * thread that may run on one CPU alone was seen to wait seconds for it while another was
+ * idle.
  */
 static int start_reducers(struct bps_serverd *serverd)
 {
-	uint32_t n_cpus = bps_cpuset_count(&serverd->cpus);
 	char name[24];
 	int r = 0;
 
@@ -118,12 +117,8 @@ static int start_reducers(struct bps_serverd *serverd)
 
 		thread->serverd = serverd;
 		thread->reducer = bps_server_reducer(serverd->server, i);
-		thread->roams = serverd->n_reducers < n_cpus;
 		snprintf(name, sizeof(name), "bps-sum-%u", i);
-		r = bps_thread_start(
-			name, reducer_main, thread,
-			thread->roams ? -1 : bps_cpuset_nth(&serverd->cpus, i % n_cpus),
-			&thread->thread);
+		r = bps_thread_start(name, reducer_main, thread, -1, &thread->thread);
 		thread->started = r == 0;
 	}
 	return r;

@@ -128,7 +128,8 @@ def finish(process, limit):
 class Job:
     """An mpirun in the lab: hosts as h1:2,h2:1, a program and its arguments."""
 
-    def __init__(self, lab, hosts, *words, env=None, mca=(), preload=True, prefix=()):
+    def __init__(self, lab, hosts, *words, env=None, mca=(), preload=True, prefix=(),
+                 group=None):
         options = ["--mca", "osc", "pt2pt", *mca]
         settings = {"BPSMPI_STATS": "1"}
         settings.update(env or {})
@@ -139,7 +140,7 @@ class Job:
         self.hosts = hosts
         self.started = time.monotonic()
         self.process = lab.popen("run", "--hosts", hosts, "--", *options, *prefix,
-                                 lab.program(words[0]), *words[1:])
+                                 lab.program(words[0]), *words[1:], group=group)
         self.output = Output(self.process)
         self.size = sum(int(x.split(":")[1]) for x in hosts.split(","))
         lab.jobs.append(self)
@@ -239,13 +240,15 @@ class Lab:
     def program(self, name):
         return os.path.join(self.folder, name) if name in PROGRAMS else name
 
-    def popen(self, command, *words):
+    def popen(self, command, *words, group=None):
+        """A lab command; `group`: a control group for it and all that it starts."""
+        enter = ["sh", "-c", 'echo $$ >"$0"/cgroup.procs && exec "$@"', group]
         if command == "exec":
             words = (words[0], "--", *words[1:])
         return subprocess.Popen(
-            [LAB, command, "--name", self.name, *words], stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            errors="replace")
+            [*(enter if group else ()), LAB, command, "--name", self.name, *words],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, errors="replace")
 
     def on(self, host, *words, check=True):
         """A command on a host, its output."""

@@ -96,7 +96,7 @@ uint32_t job_random(uint32_t *state)
 
 int job_input(int rank, uint64_t i, uint32_t call)
 {
-	return (int)((i * 7 + (uint64_t)rank * 61 + call * 31u) % 251);
+	return (int)((i * 7 + (uint64_t)rank * 61 + (uint64_t)call * 31) % 251);
 }
 
 const int *job_world(void)

@@ -3,6 +3,7 @@
 
 import re
 import signal
+import subprocess
 import time
 
 from harness import CaseError, Skip
@@ -88,24 +89,45 @@ def crowded(lab):
         raise CaseError(server.output.text())
 
 
-def quota(lab):
-    """C07: half a CPU's time for everything. Where control groups can be made."""
-    made = lab.on("h1", "sh", "-c", QUOTA, check=False).strip()
-    if made != "made":
-        raise Skip("no control group can be made here: " + made.split("\n")[0])
-    try:
-        run(lab, "in-box", "h1:4", "sums", "-n", "20", str(4 * MIB), str(64 << 10),
-            prefix=("sh", "-c", 'echo $$ >/sys/fs/cgroup/bpsjobs/cgroup.procs; exec "$@"',
-                    "sh"), mca=())
-    finally:
-        lab.on("h1", "rmdir", "/sys/fs/cgroup/bpsjobs", check=False)
-
-
-QUOTA = """
-[ -f /sys/fs/cgroup/cgroup.controllers ] || { echo no cgroup2; exit; }
-mkdir /sys/fs/cgroup/bpsjobs && echo "50000 100000" >/sys/fs/cgroup/bpsjobs/cpu.max &&
-	echo made || rmdir /sys/fs/cgroup/bpsjobs
+# Make a control group of version 1 or 2 and say where; $1 and $2: a CPU list, a quota.
+GROUP = """
+set -e
+cd /sys/fs/cgroup
+if [ -f cgroup.controllers ]; then
+	mkdir bpsjobs
+	[ -z "$1" ] || echo "$1" >bpsjobs/cpuset.cpus
+	[ -z "$2" ] || echo "$2 100000" >bpsjobs/cpu.max
+	echo /sys/fs/cgroup/bpsjobs
+elif [ "$1" ]; then
+	mkdir cpuset/bpsjobs
+	cat cpuset/cpuset.mems >cpuset/bpsjobs/cpuset.mems
+	echo "$1" >cpuset/bpsjobs/cpuset.cpus
+	echo /sys/fs/cgroup/cpuset/bpsjobs
+else
+	mkdir cpu/bpsjobs
+	echo "$2" >cpu/bpsjobs/cpu.cfs_quota_us
+	echo /sys/fs/cgroup/cpu/bpsjobs
+fi
 """
+
+
+def in_group(mode, hosts, cpus, quota, *words):
+    """A job in a control group with these CPUs, or so many microseconds in 0.1 s."""
+    def case(lab):
+        made = subprocess.run(["sh", "-c", GROUP, "sh", cpus, quota], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        folder = made.stdout.strip().split("\n")[-1]
+        try:
+            if made.returncode != 0:
+                raise Skip("no control group can be made here: " + folder)
+            job = run(lab, mode, hosts, *words, group=folder)
+            if cpus:
+                check_threads(job, (cpus,))
+        finally:
+            subprocess.run(["sh", "-c", "cd /sys/fs/cgroup && "
+                            "rmdir bpsjobs cpu/bpsjobs cpuset/bpsjobs"],
+                           stderr=subprocess.DEVNULL)
+    return case
 
 
 def fire(mode, hosts):
@@ -178,7 +200,12 @@ CASES = [
     ("C06 BPSMPI_CPUS that are not there", absent_cpu),
     ("C06 a server on one CPU", server_cpus),
     ("C07 more ranks than CPUs", crowded),
-    ("C07 half a CPU's time", quota),
+    ("C07 half a CPU's time", in_group(
+        "in-box", "h1:4", "", "50000", "sums", "-n", "20", str(4 * MIB), str(64 << 10))),
+    ("C07 half a CPU's time, colocated", in_group(
+        "colocated", "h1:2,h2:1", "", "50000", "sums", "-n", "10", str(4 * MIB))),
+    ("C06 a control group with one CPU",
+     in_group("colocated", "h1:2,h2:1", "1", "", "sums", "-T")),
     ("D10 signals, in-box", fire("in-box", "h1:3")),
     ("D10 signals, two servers", fire("two servers", "h1:2,h2:1")),
     ("D04 a server is restarted at once", restart),
