@@ -28,8 +28,8 @@ static void defaults_are_what_the_table_says(void **state)
 	assert_false(config.stats);
 	assert_string_equal(config.servers, "");
 	assert_int_equal(config.threshold_bytes, 262144);
-	assert_int_equal(config.partition_bytes, 32768);
-	assert_int_equal(config.window_bytes, 65536);
+	assert_int_equal(config.partition_bytes, 16384);
+	assert_int_equal(config.window_bytes, 32768);
 	assert_int_equal(config.staging_bytes, 268435456);
 	assert_int_equal(config.server_memory_bytes, 1073741824);
 	assert_int_equal(config.timeout_s, 60);
