@@ -22,11 +22,6 @@ void bps_stats_time(enum bps_coll coll, uint64_t ns)
 	bps_add_relaxed(&taken_ns[coll], ns);
 }
 
-uint64_t bps_stats_taken(enum bps_coll coll)
-{
-	return bps_load_relaxed(&counts[coll][BPS_ROUTE_TAKE].calls);
-}
-
 static void print_coll(enum bps_coll coll, const char *name)
 {
 	uint64_t bytes = counts[coll][BPS_ROUTE_TAKE].bytes, passed = 0;

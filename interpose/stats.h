@@ -16,5 +16,3 @@ void bps_stats_count(enum bps_coll coll, enum bps_route route, uint64_t bytes);
 void bps_stats_time(enum bps_coll coll, uint64_t ns);
 /** bps_stats_print() - this rank's lines. */
 void bps_stats_print(void);
-/** bps_stats_taken() - calls of @coll taken so far. */
-uint64_t bps_stats_taken(enum bps_coll coll);

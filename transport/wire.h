@@ -21,7 +21,8 @@
 #define BPS_WIRE_VERSION_CHARS 16
 #define BPS_WIRE_HOST_CHARS    64
 
-/* Member -> server: HELLO PUSH PING BYE. Server -> member: the others. */
+/* Member -> server: HELLO PUSH PING BYE. Both ways: ERROR. Server -> member: the others.
+ */
 enum bps_wire_type {
 	BPS_WIRE_HELLO = 1,   /* payload: struct bps_wire_hello */
 	BPS_WIRE_WELCOME = 2, /* payload: struct bps_wire_hello */
