@@ -10,7 +10,7 @@
 
 #define GUARD_BYTE 0xa5
 
-enum { OPT_JSON = 256, OPT_NO_CHECK, OPT_IN_PLACE, OPT_ROOT, OPT_ROTATE };
+enum { OPT_JSON = 256, OPT_EACH, OPT_NO_CHECK, OPT_IN_PLACE, OPT_ROOT, OPT_ROTATE };
 
 static const struct option long_options[] = {
 	{ "message-size", required_argument, NULL, 'm' },
@@ -22,6 +22,7 @@ static const struct option long_options[] = {
 	{ "check", no_argument, NULL, 'c' },
 	{ "no-check", no_argument, NULL, OPT_NO_CHECK },
 	{ "json", required_argument, NULL, OPT_JSON },
+	{ "each", no_argument, NULL, OPT_EACH },
 	{ "in-place", no_argument, NULL, OPT_IN_PLACE },
 	{ "root", required_argument, NULL, OPT_ROOT },
 	{ "rotate-root", no_argument, NULL, OPT_ROTATE },
@@ -37,7 +38,8 @@ static const char usage_text[] =
 	"                              uint ulong uint64 byte (default float; bcast: byte)\n"
 	"  -f, --full                  minimum, maximum and iterations too\n"
 	"  -c, --check                 compare every element on every rank (default)\n"
-	"      --no-check              do not\n"
+	"      --no-check              do not; nor fill the buffers anew for each call\n"
+	"      --each                  a line a call as it ends, warm-ups too: rank 0's time\n"
 	"      --json FILE             also write the time of every call, the longest of\n"
 	"                              all ranks'\n";
 
@@ -126,6 +128,9 @@ static int parse_option(struct bps_bench *bench, int option, const char *text)
 		return 0;
 	case OPT_JSON:
 		bench->json_path = text;
+		return 0;
+	case OPT_EACH:
+		bench->each = 1;
 		return 0;
 	case OPT_IN_PLACE:
 		bench->in_place = 1;
@@ -218,7 +223,20 @@ static void check_result(struct bps_bench *bench, const struct bps_bench_program
 		        at, bench->count);
 }
 
-static double run_once(struct bps_bench *bench, const struct bps_bench_program *program)
+/* A stream of numbers for whoever watches the job; other readers take it as a comment. */
+static void print_each(const struct bps_bench *bench, int number, double took)
+{
+	if (!bench->each || bench->rank != 0)
+		return;
+	printf("# call %d: %.2f us\n", number, took * 1e6);
+	fflush(stdout);
+}
+
+/* Call @number of its size. An unchecked one finds the buffers as the last one left them,
+ * but for those that would grow without end.
+ */
+static double run_once(struct bps_bench *bench, const struct bps_bench_program *program,
+                       int number)
 {
 	size_t bytes = (size_t)bench->count * bench->type->bytes;
 	double start;
@@ -226,13 +244,15 @@ static double run_once(struct bps_bench *bench, const struct bps_bench_program *
 
 	memset(bench->send + bytes, GUARD_BYTE, BPS_BENCH_GUARD_BYTES);
 	memset(bench->recv + bytes, GUARD_BYTE, BPS_BENCH_GUARD_BYTES);
-	program->prepare(bench);
+	if (bench->check || bench->in_place || number == 0)
+		program->prepare(bench);
 	MPI_Barrier(MPI_COMM_WORLD);
 	start = MPI_Wtime();
 	program->call(bench);
 	took = MPI_Wtime() - start;
 	if (bench->check)
 		check_result(bench, program);
+	print_each(bench, number, took);
 	bench->iteration++;
 	return took;
 }
@@ -288,7 +308,7 @@ static int run_size(struct bps_bench *bench, const struct bps_bench_program *pro
 	if (!times)
 		return -ENOMEM;
 	for (int i = 0; i < n; i++)
-		times[i] = run_once(bench, program);
+		times[i] = run_once(bench, program, i);
 	for (int i = bench->n_warmup; i < n; i++)
 		mean += times[i] / bench->n_iterations;
 	print_row(bench, mean);

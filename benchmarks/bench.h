@@ -18,6 +18,7 @@ struct bps_bench {
 	int n_warmup;
 	int full;        /* print minimum, maximum and iterations too */
 	int check;       /* compare every element on every rank */
+	int each;        /* rank 0 prints each call's time as it ends */
 	int in_place;    /* allreduce: MPI_IN_PLACE */
 	int root;        /* bcast */
 	int rotate_root; /* bcast: the root moves on by one each iteration */

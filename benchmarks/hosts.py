@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The lab as benchmarks/compare uses it: emulated hosts, servers on them, jobs."""
+"""The lab as the benchmarks use it: emulated hosts, servers on them, jobs."""
 
+import argparse
 import contextlib
 import json
+import math
 import os
 import re
 import subprocess
@@ -22,12 +24,39 @@ class CompareError(Exception):
         self.status = status
 
 
+def rate_bits(text):
+    """'100mbit' as bits a second."""
+    if text in ("unlimited", "none"):
+        return math.inf
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(k|m|g)bit", text)
+    if not found or float(found[1]) == 0:
+        raise argparse.ArgumentTypeError("%r: want e.g. 100mbit, or unlimited" % text)
+    return float(found[1]) * {"k": 1e3, "m": 1e6, "g": 1e9}[found[2]]
+
+
+def rate(text):
+    """For argparse: a rate, left as text."""
+    rate_bits(text)
+    return text
+
+
+def host_rates(text):
+    """For argparse: 'h7=50mbit,s4=50mbit' as a dictionary."""
+    pairs = [x.split("=", 1) for x in text.split(",")]
+    if any(len(x) != 2 for x in pairs):
+        raise argparse.ArgumentTypeError("%r: want HOST=RATE,HOST=RATE" % text)
+    return {name: rate(value) for name, value in pairs}
+
+
 class LabOfHosts:
-    """The emulated hosts; a context manager, so that they go away in any case."""
+    """The emulated hosts; a context manager, so that they go away in any case.
+
+    From args: hosts and servers (how many), rate, host_rate, queue, cc.
+    """
 
     def __init__(self, args):
         self.args = args
-        self.name = "compare%d" % os.getpid()
+        self.name = "bench%d" % os.getpid()
         self.hosts = ["h%d" % (i + 1) for i in range(args.hosts)]
         self.servers = ["s%d" % (i + 1) for i in range(args.servers)]
 
@@ -36,9 +65,11 @@ class LabOfHosts:
 
     def __enter__(self):
         args = self.args
+        rates = ["--host-rate=" + ",".join("%s=%s" % x for x in args.host_rate.items())
+                 ] if args.host_rate else []
         up = subprocess.run(self.lab(
             "up", str(args.hosts), "--extra-servers", str(args.servers),
-            "--rate", args.rate, "--queue", args.queue, "--cc", args.cc))
+            "--rate", args.rate, "--queue", args.queue, "--cc", args.cc, *rates))
         if up.returncode != 0:
             raise CompareError("no emulated hosts", up.returncode)
         return self
@@ -50,12 +81,33 @@ class LabOfHosts:
         """Start a command on a host. Its process is the command's own."""
         return subprocess.Popen(self.lab("exec", host, "--", *words), **keywords)
 
-    def goodput(self):
-        """Bytes a second of one TCP stream between the first two hosts."""
-        with self.start("h2", "iperf3", "-s", "-1", stdout=subprocess.DEVNULL) as server:
+    def rate(self, host):
+        return rate_bits(self.args.host_rate.get(host, self.args.rate))
+
+    def goodputs(self):
+        """Bytes a second of every host's and server's link, by name: what one TCP stream
+        carries, measured once a rate, against a link that is no slower. The fastest host
+        may be alone at its rate: then in proportion to the next slower one.
+        """
+        names = self.hosts + self.servers
+        known = {}
+        for bits in sorted({self.rate(x) for x in names}):
+            one = next(x for x in names if self.rate(x) == bits)
+            other = [x for x in names if self.rate(x) >= bits and x != one]
+            if other:
+                known[bits] = self.stream(one, other[0])
+            else:
+                slower = max(known)
+                known[bits] = known[slower] * bits / slower
+        return {x: known[self.rate(x)] for x in names}
+
+    def stream(self, sender, receiver):
+        """Bytes a second of one TCP stream."""
+        with self.start(receiver, "iperf3", "-s", "-1",
+                        stdout=subprocess.DEVNULL) as server:
             wait_for_port(server, 5201)
-            client = self.start("h1", "iperf3", "-c", "h2", "-t", "4", "-O", "1", "-J",
-                                stdout=subprocess.PIPE, text=True)
+            client = self.start(sender, "iperf3", "-c", receiver, "-t", "4", "-O", "1",
+                                "-J", stdout=subprocess.PIPE, text=True)
             answer = json.loads(client.communicate(timeout=60)[0])
         if "end" not in answer:
             raise CompareError("iperf3: %s" % answer.get("error", "no result"))
@@ -67,10 +119,21 @@ class LabOfHosts:
             self.start(host, "ip", "tcp_metrics", "flush",
                        stderr=subprocess.DEVNULL).wait()
 
-    def retransmits(self):
-        lines = subprocess.run(self.lab("stat"), text=True, capture_output=True,
-                               check=True).stdout.splitlines()
-        return sum(int(line.split()[1]) for line in lines[1:])
+    def segments(self):
+        """TCP segments (sent again, sent for the first time) by all hosts and servers."""
+        rows = [line.split() for line in self.ask("stat").splitlines()[1:]]
+        return sum(int(x[1]) for x in rows), sum(int(x[2]) for x in rows)
+
+    def set_rate(self, host, text):
+        """Change a host's rate while it runs."""
+        self.ask("set", host, "--rate", text)
+
+    def ask(self, command, *words):
+        """What a command of the lab prints."""
+        done = subprocess.run(self.lab(command, *words), text=True, capture_output=True)
+        if done.returncode != 0:
+            raise CompareError("lab %s: %s" % (command, done.stderr.strip()))
+        return done.stdout
 
 
 def wait_for_port(process, port, seconds=10):
@@ -89,10 +152,13 @@ def wait_for_port(process, port, seconds=10):
 
 
 class Servers:
-    """The summation servers, for as long as the comparison runs."""
+    """The summation servers, for as long as the benchmark runs.
 
-    def __init__(self, lab, program, words):
-        self.lab, self.program, self.words = lab, program, words
+    words: options of the program; before: a command that runs it, such as meter.
+    """
+
+    def __init__(self, lab, program, words, before=()):
+        self.lab, self.words = lab, [*before, program, "--port", str(PORT), *words]
         self.processes = []
         self.log = tempfile.TemporaryFile(mode="w+")
 
@@ -100,8 +166,8 @@ class Servers:
         try:
             for host in self.lab.servers:
                 self.processes.append(self.lab.start(
-                    host, self.program, "--port", str(PORT), *self.words,
-                    stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL))
+                    host, *self.words, stdout=self.log, stderr=self.log,
+                    stdin=subprocess.DEVNULL))
             for process in self.processes:
                 wait_for_port(process, PORT)
         except CompareError as error:
