@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/config.h"
 
+#include "base/foreign.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +18,19 @@
 #define TYPE_int    BPS_CONFIG_INT
 #define TYPE_bytes  BPS_CONFIG_BYTES
 #define TYPE_string BPS_CONFIG_STRING
-#define TYPE_level  BPS_CONFIG_LEVEL
+#define TYPE_level  BPS_CONFIG_WORD
+#define TYPE_mode   BPS_CONFIG_WORD
+
+/* The orders are those of enum bps_log_level and enum bps_mode. */
+static const char *const level_words[] = { "error", "warn", "info", "debug" };
+static const char *const mode_words[] = { "auto", "always", "never" };
+
+#define WORDS_bool   NULL
+#define WORDS_int    NULL
+#define WORDS_bytes  NULL
+#define WORDS_string NULL
+#define WORDS_level  level_words
+#define WORDS_mode   mode_words
 
 const struct bps_config_row bps_config_rows[BPS_CONFIG_N_ROWS] = {
 #define BPS_ENV(field_, name_, type_, def_, unit_, min_, max_, help_) \
@@ -25,6 +39,7 @@ const struct bps_config_row bps_config_rows[BPS_CONFIG_N_ROWS] = {
 		.def = (def_),                                        \
 		.unit = (unit_),                                      \
 		.help = (help_),                                      \
+		.words = WORDS_##type_,                               \
 		.min = (min_),                                        \
 		.max = (max_),                                        \
 		.offset = offsetof(struct bps_config, field_),        \
@@ -33,9 +48,6 @@ const struct bps_config_row bps_config_rows[BPS_CONFIG_N_ROWS] = {
 #include "base/env.def"
 #undef BPS_ENV
 };
-
-/* The order is that of enum bps_log_level. */
-static const char *const level_names[] = { "error", "warn", "info", "debug" };
 
 /* Words come in pairs: the even ones are false. */
 static const char *const bool_words[] = { "0",   "1",  "no",    "yes",
@@ -133,10 +145,21 @@ static int set_number(const struct bps_config_row *row, const char *text, void *
 	return 0;
 }
 
+/* A number of bytes that the library finds by itself, unless it is given: 0 until then.
+ */
+static bool may_be_auto(const struct bps_config_row *row)
+{
+	return row->type == BPS_CONFIG_BYTES && strcmp(row->def, "auto") == 0;
+}
+
 static int set_bytes(const struct bps_config_row *row, const char *text, void *field)
 {
 	uint64_t value;
 
+	if (may_be_auto(row) && strcasecmp(text, row->def) == 0) {
+		*(uint64_t *)field = 0;
+		return 0;
+	}
 	if (bps_bytes_parse(text, &value) || value > INT64_MAX ||
 	    !in_range(row, (int64_t)value))
 		return -EINVAL;
@@ -166,13 +189,14 @@ static int set_bool(const char *text, bool *field)
 	return 0;
 }
 
-static int set_level(const char *text, enum bps_log_level *field)
+/* The field is an enum without negative values: an unsigned int to our compilers. */
+static int set_word(const struct bps_config_row *row, const char *text, unsigned *field)
 {
-	int word = find_word(level_names, COUNT(level_names), text);
+	int word = find_word(row->words, (size_t)row->max + 1, text);
 
 	if (word < 0)
 		return -EINVAL;
-	*field = (enum bps_log_level)word;
+	*field = (unsigned)word;
 	return 0;
 }
 
@@ -191,8 +215,8 @@ static int set_field(struct bps_config *config, const struct bps_config_row *row
 		return set_bytes(row, text, field);
 	case BPS_CONFIG_STRING:
 		return set_string(row, text, field);
-	case BPS_CONFIG_LEVEL:
-		return set_level(text, field);
+	case BPS_CONFIG_WORD:
+		return set_word(row, text, field);
 	}
 	return -EINVAL;
 }
@@ -202,6 +226,19 @@ void bps_config_defaults(struct bps_config *config)
 	memset(config, 0, sizeof(*config));
 	for (size_t i = 0; i < BPS_CONFIG_N_ROWS; i++)
 		(void)set_field(config, &bps_config_rows[i], bps_config_rows[i].def);
+}
+
+void bps_config_words(const struct bps_config_row *row, const char *last, char *ret_text,
+                      size_t text_bytes)
+{
+	const char *between = "";
+	size_t used = 0;
+
+	for (int64_t i = 0; i <= row->max && used < text_bytes; i++) {
+		used += (size_t)snprintf(ret_text + used, text_bytes - used, "%s%s",
+		                         between, row->words[i]);
+		between = i + 1 < row->max ? ", " : last;
+	}
 }
 
 /* What the row allows, to be read behind "is not". */
@@ -224,17 +261,48 @@ static void describe_allowed(const struct bps_config_row *row, char *text,
 		bps_bytes_format((uint64_t)row->min, min, sizeof(min));
 		bps_bytes_format((uint64_t)row->max, max, sizeof(max));
 		(void)snprintf(text, text_bytes,
-		               "a number%s%s from %s to %s, such as 64K or 1M", of,
-		               row->unit, min, max);
+		               "%sa number%s%s from %s to %s, such as 64K or 1M",
+		               may_be_auto(row) ? "auto or " : "", of, row->unit, min,
+		               max);
 		break;
 	case BPS_CONFIG_STRING:
 		(void)snprintf(text, text_bytes, "at most %" PRId64 " characters long",
 		               row->max - 1);
 		break;
-	case BPS_CONFIG_LEVEL:
-		(void)snprintf(text, text_bytes, "error, warn, info or debug");
+	case BPS_CONFIG_WORD:
+		bps_config_words(row, " or ", text, text_bytes);
 		break;
 	}
+}
+
+/* Says what is wrong with a value: "NAME: 'value' is not what it allows". */
+static void describe_wrong(const struct bps_config_row *row, const char *name,
+                           const char *value, char *text, size_t text_bytes)
+{
+	char allowed[128];
+
+	describe_allowed(row, allowed, sizeof(allowed));
+	(void)snprintf(text, text_bytes, "%s: '%.*s%s' is not %s", name, SHOWN_CHARS,
+	               value, strlen(value) > SHOWN_CHARS ? "..." : "", allowed);
+}
+
+/* BytePS's name for the row. What cannot be used here may be fine there: no error. */
+static void parse_foreign(struct bps_config *config, enum bps_config_index index,
+                          char *const *env)
+{
+	const struct bps_config_row *row = &bps_config_rows[index];
+	const char *name = bps_foreign_name(index);
+	const char *text = name ? bps_env_get(env, name) : NULL;
+	char wrong[256];
+
+	if (!text || !text[0])
+		return;
+	if (set_field(config, row, text)) {
+		describe_wrong(row, name, text, wrong, sizeof(wrong));
+		bps_warn("%s; %s keeps its default '%s'", wrong, row->name, row->def);
+		return;
+	}
+	config->source[index] = BPS_CONFIG_FOREIGN;
 }
 
 static int parse_row(struct bps_config *config, enum bps_config_index index,
@@ -242,15 +310,15 @@ static int parse_row(struct bps_config *config, enum bps_config_index index,
 {
 	const struct bps_config_row *row = &bps_config_rows[index];
 	const char *text = bps_env_get(env, row->name);
-	char allowed[128];
+	char wrong[256];
 
-	if (!text || !text[0])
+	if (!text || !text[0]) {
+		parse_foreign(config, index, env);
 		return 0;
+	}
 	if (set_field(config, row, text)) {
-		describe_allowed(row, allowed, sizeof(allowed));
-		bps_error("%s: '%.*s%s' is not %s; its default is '%s'", row->name,
-		          SHOWN_CHARS, text, strlen(text) > SHOWN_CHARS ? "..." : "",
-		          allowed, row->def);
+		describe_wrong(row, row->name, text, wrong, sizeof(wrong));
+		bps_error("%s; its default is '%s'", wrong, row->def);
 		return -EINVAL;
 	}
 	config->source[index] = BPS_CONFIG_ENVIRONMENT;
@@ -347,6 +415,7 @@ int bps_config_parse(struct bps_config *config, char *const *env)
 			result = r;
 	}
 	warn_of_unknown(env);
+	bps_foreign_report(config, env);
 	return result;
 }
 
@@ -364,29 +433,46 @@ void bps_config_format(const struct bps_config *config, enum bps_config_index in
 		(void)snprintf(ret_text, text_bytes, "%" PRId32, *(const int32_t *)field);
 		break;
 	case BPS_CONFIG_BYTES:
+		if (may_be_auto(row) && *(const uint64_t *)field == 0) {
+			(void)snprintf(ret_text, text_bytes, "%s", row->def);
+			break;
+		}
 		bps_bytes_format(*(const uint64_t *)field, ret_text, text_bytes);
 		break;
 	case BPS_CONFIG_STRING:
 		(void)snprintf(ret_text, text_bytes, "%s", (const char *)field);
 		break;
-	case BPS_CONFIG_LEVEL:
+	case BPS_CONFIG_WORD:
 		(void)snprintf(ret_text, text_bytes, "%s",
-		               level_names[*(const enum bps_log_level *)field]);
+		               row->words[*(const unsigned *)field]);
 		break;
 	}
+}
+
+static const char *source_name(const struct bps_config *config,
+                               enum bps_config_index index)
+{
+	switch ((enum bps_config_source)config->source[index]) {
+	case BPS_CONFIG_ENVIRONMENT:
+		return "environment";
+	case BPS_CONFIG_FOREIGN:
+		return bps_foreign_name(index);
+	case BPS_CONFIG_DEFAULT:
+		break;
+	}
+	return "default";
 }
 
 void bps_config_print(const struct bps_config *config, int fd)
 {
 	for (size_t i = 0; i < BPS_CONFIG_N_ROWS; i++) {
 		const struct bps_config_row *row = &bps_config_rows[i];
-		bool set = config->source[i] == BPS_CONFIG_ENVIRONMENT;
 		char text[BPS_CONFIG_TEXT_BYTES];
 
 		bps_config_format(config, (enum bps_config_index)i, text, sizeof(text));
 		(void)dprintf(fd, "%-28s %-16s %-8s %s\n", row->name,
 		              text[0] ? text : "\"\"", row->unit[0] ? row->unit : "-",
-		              set ? "environment" : "default");
+		              source_name(config, (enum bps_config_index)i));
 	}
 }
 

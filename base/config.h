@@ -26,12 +26,19 @@ enum bps_config_type {
 	BPS_CONFIG_INT,
 	BPS_CONFIG_BYTES,
 	BPS_CONFIG_STRING,
-	BPS_CONFIG_LEVEL,
+	BPS_CONFIG_WORD,
+};
+
+enum bps_mode {
+	BPS_MODE_AUTO,   /* what was found to be faster */
+	BPS_MODE_ALWAYS, /* ours, from the threshold on */
+	BPS_MODE_NEVER,
 };
 
 enum bps_config_source {
 	BPS_CONFIG_DEFAULT,
 	BPS_CONFIG_ENVIRONMENT,
+	BPS_CONFIG_FOREIGN, /* BytePS's name for it, see base/foreign.h */
 };
 
 /* The index of each row: BPS_CONFIG_ROW_servers and so on. */
@@ -47,6 +54,7 @@ enum bps_config_index {
 #define BPS_CONFIG_FIELD_bytes(field, max)  uint64_t field;
 #define BPS_CONFIG_FIELD_string(field, max) char field[max];
 #define BPS_CONFIG_FIELD_level(field, max)  enum bps_log_level field;
+#define BPS_CONFIG_FIELD_mode(field, max)   enum bps_mode field;
 
 struct bps_config {
 #define BPS_ENV(field, name, type, def, unit, min, max, help) \
@@ -62,6 +70,7 @@ struct bps_config_row {
 	const char *def;
 	const char *unit; /* "" where it has none */
 	const char *help;
+	const char *const *words; /* BPS_CONFIG_WORD: what numbers 0 and on are called */
 	int64_t min;
 	int64_t max;
 	uint32_t offset; /* of the field in struct bps_config */
@@ -79,7 +88,8 @@ void bps_config_defaults(struct bps_config *config);
  *
  * A variable that is not set, or set to nothing, has its default. A value that cannot be
  * read or is out of range is an error of its own line, and the field has its default. A
- * BPSMPI_ variable that is not in the table is a warning with the nearest name.
+ * BPSMPI_ variable that is not in the table is a warning with the nearest name. BytePS's
+ * names for our variables (base/foreign.def) count where ours are not set.
  *
  * Returns 0, or -EINVAL (logged) where any value was wrong; @config is complete then too.
  */
@@ -97,6 +107,14 @@ void bps_config_print(const struct bps_config *config, int fd);
  */
 void bps_config_format(const struct bps_config *config, enum bps_config_index index,
                        char *ret_text, size_t text_bytes);
+
+/**
+ * bps_config_words() - what a BPS_CONFIG_WORD row allows: "auto, always or never".
+ * @last: between the last two, for example " or "
+ * @ret_text: at most @text_bytes with its end
+ */
+void bps_config_words(const struct bps_config_row *row, const char *last, char *ret_text,
+                      size_t text_bytes);
 
 /**
  * bps_bytes_format() - a number of bytes as a user would write it: "256K", "1G", "1000".

@@ -4,6 +4,7 @@
  * build; nothing about a variable is written by hand elsewhere.
  */
 #include "base/config.h"
+#include "base/foreign.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,9 +33,28 @@ static const char intro[] =
 	"# VARIABLES\n"
 	"\n";
 
+static const char foreign_intro[] =
+	"# VARIABLES OF BYTEPS\n"
+	"\n"
+	"Where BytePS has a variable of the same meaning, its name counts too, unless ours "
+	"is set; one line says which names were used. A value that cannot be used here is a "
+	"warning.\n"
+	"\n";
+
+static const char foreign_outro[] =
+	"*DMLC\\_NUM\\_SERVER*\n"
+	"\tCompared with the number of hosts in BPSMPI\\_SERVERS, where that is set; a "
+	"difference is a warning.\n"
+	"\n"
+	"All others whose names begin with BYTEPS\\_ or DMLC\\_ mean nothing here, and one "
+	"line names those that are set. BYTEPS\\_SCHEDULING\\_CREDIT is one of them: it "
+	"bounds what one machine sums among its own GPUs, not what is under way to a "
+	"server; that is BPSMPI\\_WINDOW\\_BYTES.\n"
+	"\n";
+
 static const char outro[] = "# SEE ALSO\n"
 			    "\n"
-			    "*bytepsmpi*(7), *bpsmpi-server*(8)\n";
+			    "*bytepsmpi*(7), *bpsmpi-check*(1), *bpsmpi-server*(8)\n";
 
 /* Text as scdoc shows it unchanged. */
 static void put_escaped(const char *text)
@@ -48,7 +68,7 @@ static void put_escaped(const char *text)
 
 static void put_range(const struct bps_config_row *row)
 {
-	char min[24], max[24];
+	char min[24], max[24], words[128];
 
 	switch (row->type) {
 	case BPS_CONFIG_INT:
@@ -62,8 +82,9 @@ static void put_range(const struct bps_config_row *row)
 	case BPS_CONFIG_STRING:
 		printf(" At most %" PRId64 " characters.", row->max - 1);
 		break;
-	case BPS_CONFIG_LEVEL:
-		printf(" One of error, warn, info and debug.");
+	case BPS_CONFIG_WORD:
+		bps_config_words(row, " and ", words, sizeof(words));
+		printf(" One of %s.", words);
 		break;
 	case BPS_CONFIG_BOOL:
 		break;
@@ -86,11 +107,26 @@ static void put_row(const struct bps_config_row *row)
 	printf("\n\n");
 }
 
+static void put_foreign(const struct bps_foreign *foreign)
+{
+	printf("*");
+	put_escaped(foreign->name);
+	printf("*\n\tIs ");
+	put_escaped(bps_config_rows[foreign->row].name);
+	printf("; ");
+	put_escaped(foreign->help);
+	printf(".\n\n");
+}
+
 int main(void)
 {
 	fputs(intro, stdout);
 	for (size_t i = 0; i < BPS_CONFIG_N_ROWS; i++)
 		put_row(&bps_config_rows[i]);
+	fputs(foreign_intro, stdout);
+	for (size_t i = 0; i < BPS_FOREIGN_N; i++)
+		put_foreign(&bps_foreign[i]);
+	fputs(foreign_outro, stdout);
 	fputs(outro, stdout);
 	return fflush(stdout) || ferror(stdout);
 }

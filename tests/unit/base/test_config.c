@@ -25,11 +25,14 @@ static void defaults_are_what_the_table_says(void **state)
 	memset(&config, 0xff, sizeof(config));
 	bps_config_defaults(&config);
 	assert_true(config.enable);
+	assert_int_equal(config.mode, BPS_MODE_AUTO);
 	assert_false(config.stats);
 	assert_string_equal(config.servers, "");
 	assert_int_equal(config.threshold_bytes, 262144);
-	assert_int_equal(config.partition_bytes, 16384);
-	assert_int_equal(config.window_bytes, 32768);
+	assert_int_equal(config.partition_bytes, 0); /* auto */
+	assert_int_equal(config.window_bytes, 0);
+	assert_int_equal(config.mode, BPS_MODE_AUTO);
+	assert_string_equal(config.bandwidth, "");
 	assert_int_equal(config.staging_bytes, 268435456);
 	assert_int_equal(config.server_memory_bytes, 1073741824);
 	assert_int_equal(config.timeout_s, 60);
@@ -138,7 +141,7 @@ static void bad_values_are_refused(void **state)
 		{ "BPSMPI_TIMEOUT_S=4294967297", "4294967297" },
 		{ "BPSMPI_PORT=-1", "a number from 0 to 65535" },
 		{ "BPSMPI_PARTITION_BYTES=512",
-		  "'512' is not a number of bytes from 1K to 16M" },
+		  "'512' is not auto or a number of bytes from 1K to 16M" },
 		{ "BPSMPI_PARTITION_BYTES=17M", "'17M'" },
 		{ "BPSMPI_PARTITION_BYTES=64X", "'64X'" },
 		{ "BPSMPI_PARTITION_BYTES=64Ki", "'64Ki'" },
@@ -148,6 +151,8 @@ static void bad_values_are_refused(void **state)
 		{ "BPSMPI_WINDOW_BYTES=18014398509481984K", "18014398509481984K" },
 		{ "BPSMPI_STATS=2", "is not 0 or 1; its default is '0'" },
 		{ "BPSMPI_LOG=loud", "is not error, warn, info or debug" },
+		{ "BPSMPI_MODE=bogus",
+		  "'bogus' is not auto, always or never; its default is 'auto'" },
 		{ "BPSMPI_HOSTID=0123456789012345678901234567890123456789012345678901234567"
 		  "890123",
 		  "at most 63 characters" },

@@ -93,7 +93,8 @@ static void check_config(const struct bps_config *config)
 	assert_in_range(config->timeout_s, 1, 86400);
 	assert_in_range(config->port, 0, 65535);
 	assert_in_range(config->loops, 1, 64);
-	assert_in_range(config->partition_bytes, 1024, 16 << 20);
+	if (config->partition_bytes != 0) /* auto */
+		assert_in_range(config->partition_bytes, 1024, 16 << 20);
 	assert_in_range(config->log, BPS_LOG_ERROR, BPS_LOG_DEBUG);
 	assert_true(strnlen(config->servers, sizeof(config->servers)) <
 	            sizeof(config->servers));

@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""bpsmpi-check as a process: what it prints, what it refuses, and how it ends.
+
+usage: test-check.py BPSMPI_CHECK [NAME...]
+
+Prints TAP. With names, only those tests run.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import traceback
+
+CHECK = sys.argv[1]
+ENV = {k: v for k, v in os.environ.items()
+       if not k.startswith(("BPSMPI_", "BYTEPS_", "DMLC_"))}
+MIB64 = 64 * 1024 * 1024
+USAGE, WRONG, FINE = 2, 1, 0
+
+
+def run(*args, status=FINE, **env):
+    """Output and errors of a run that must end with this status."""
+    process = subprocess.run([CHECK, *map(str, args)], env={**ENV, **env}, text=True,
+                             capture_output=True, stdin=subprocess.DEVNULL, timeout=20)
+    check(process.returncode == status,
+          f"{args}: status {process.returncode}\n{process.stdout}{process.stderr}")
+    return process.stdout, process.stderr
+
+
+def check(condition, what=""):
+    if not condition:
+        raise AssertionError(what)
+
+
+def near(a, b, digits=4):
+    return abs(a - b) <= 0.51 * 10**-digits
+
+
+def table(output):
+    """The shares, {name or range: (kind, allreduce, broadcast)}, in percent."""
+    rows = re.findall(r"^(\S+) +(dedicated|colocated) .*? +([\d.]+) % +([\d.]+) %$",
+                      output, re.M)
+    return {name: (kind, float(a), float(b)) for name, kind, a, b in rows}
+
+
+def bound(output, op):
+    """The least time in M/B, the seconds for 64 MiB or None, and the rest of the line."""
+    found = re.search(rf"^{op} +([\d.]+) M/B +(-|[\d.e+-]+ s)(.*)$", output, re.M)
+    check(found, output)
+    seconds = None if found[2] == "-" else float(found[2].split()[0])
+    return float(found[1]), seconds, found[3]
+
+
+def n_named(name):
+    """How many servers a row is for."""
+    first, _, last = name.partition("-")
+    return int(last[1:]) - int(first[1:]) + 1 if last else 1
+
+
+def test_plans_of_equal_links():
+    for n, k in ((2, 0), (2, 2), (3, 1), (4, 2), (8, 0), (8, 4), (8, 7), (8, 8), (8, 10),
+                 (64, 16)):
+        output, errors = run("--plan", n, k)
+        check(errors == "", errors)
+        whole = n * n + k * n - 2 * k
+        least = max(1, 2 * n * (n - 1) / whole)
+        time, seconds, rest = bound(output, "allreduce")
+        check(near(time, least) and seconds is None, output)
+        ring, gain = re.fullmatch(r" +([\d.]+) M/B +([\d.]+)x", rest).groups()
+        check(near(float(ring), 2 * (n - 1) / n), output)
+        check(near(float(gain), 2 * (n - 1) / n / least, 2), output)
+        check(near(bound(output, "broadcast")[0], 1), output)
+        rows = table(output)
+        check(sum(map(n_named, rows)) == n + k, output)
+        for op in (1, 2):
+            total = sum(n_named(name) * row[op] for name, row in rows.items())
+            check(abs(total - 100) < 0.005 * (n + k), f"{total} %\n{output}")
+        for kind, share, _ in rows.values():
+            if k <= n:
+                part = 2 * (n - 1) / whole if kind == "dedicated" else (n - k) / whole
+            else:
+                part = 1 / k if kind == "dedicated" else 0
+            check(near(share, 100 * part), output)
+
+
+def test_plan_in_seconds():
+    output, _ = run("--plan", 4, 0, "--bandwidth", "1Gbit")
+    check(abs(bound(output, "allreduce")[1] - 1.5 * MIB64 / 125e6) < 1e-4, output)
+    check("1 Gbit/s" in output)
+    output, _ = run("--plan", 4, 0, "--bandwidth=1.25GB")
+    check(abs(bound(output, "broadcast")[1] - MIB64 / 1.25e9) < 1e-5, output)
+
+
+def test_plan_of_unequal_links():
+    """Two slow boxes of eight, one slow server of four: see test_shares.c."""
+    output, _ = run("--plan", 8, 4, "-b", "s4=50Mbit,h[1-2]=50Mbit,*=100Mbit")
+    rows = table(output)
+    check(rows["s1-s3"][:2] == ("dedicated", 25), output)
+    check(rows["s4"][1] == 12.5 and rows["h1-h2"][1] == 0, output)
+    check(near(rows["h3-h8"][1], 100 / 48), output)
+    time, seconds, _ = bound(output, "allreduce")
+    check(time == 1 and abs(seconds - MIB64 / 6.25e6) < 0.01, output)
+
+
+def test_usage_errors_say_what_to_type():
+    for args, said in (
+            ((), "--plan N K, or --env"),
+            (("--plan",), "requires an argument"),
+            (("--plan", 8), "type bpsmpi-check --plan 8 K"),
+            (("--plan", 1, 0), "'1' is not a number of boxes from 2 to 4096; type"),
+            (("--plan", 4097, 0), "'4097' is not a number of boxes"),
+            (("--plan", "8x", 0), "'8x' is not"),
+            (("--plan", "", 0), "'' is not"),
+            (("--plan", 8, 4097), "'4097' is not a number of servers from 0"),
+            (("--plan", 8, "1.5"), "'1.5' is not a number of servers"),
+            (("--plan", 8, 4, 2), "'2' is more than was expected"),
+            (("--env", "x"), "'x' is more than was expected"),
+            (("--bandwidth", "1Gbit"), "belongs to --plan"),
+            (("--plan", 8, 4, "-b", "10G"), "'10G' is not a rate"),
+            (("--plan", 8, 4, "-b", "h1=1Gbit"), "add *=RATE"),
+            (("--plan", 8, 4, "-b", "h9=1Gbit,*=1Gbit"), "there is no h9"),
+            (("--plan", 8, 4, "-b", "s5=1Gbit,*=1Gbit"), "there is no s5"),
+            (("--plan", 8, 0, "-b", "s1=1Gbit,*=1Gbit"), "there is no s1"),
+            (("--plan", 8, 4, "-b", "h01=1Gbit,*=1Gbit"), "there is no h01"),
+            (("--plan", 8, 4, "-b", "x1=1Gbit,*=1Gbit"), "there is no x1"),
+            (("--plan", 8, 4, "-b", "h=1Gbit,*=1Gbit"), "there is no h;"),
+            (("--nonsense",), "unrecognized option")):
+        output, errors = run(*args, status=USAGE)
+        check(output == "" and said in errors, f"{args}: {output}{errors}")
+        check("--help" in errors, errors)
+
+
+def test_env_says_value_and_source():
+    output, errors = run("--env", BPSMPI_TIMEOUT_S="5", BYTEPS_SERVER_ENGINE_THREAD="7",
+                         BPSMPI_TIMEOUTS="1")
+    check(re.search(r"^BPSMPI_TIMEOUT_S +5 +seconds +environment$", output, re.M), output)
+    check(re.search(r"^BPSMPI_REDUCERS +7 +threads +BYTEPS_SERVER_ENGINE_THREAD$", output,
+                    re.M), output)
+    check(re.search(r"^BPSMPI_STATS +0 +- +default$", output, re.M), output)
+    check("BPSMPI_TIMEOUTS is not a variable of ours" in errors
+          and "BPSMPI_TIMEOUT_S" in errors, errors)
+
+
+def test_env_finds_wrong_values():
+    for name, value, said in (
+            ("BPSMPI_TIMEOUT_S", "soon", "'soon' is not a number of seconds"),
+            ("BPSMPI_SERVERS", "cpu[1-", "BPSMPI_SERVERS: 'cpu[1-'"),
+            ("BPSMPI_SERVERS", "@/nowhere/x", "/nowhere/x cannot be read"),
+            ("BPSMPI_BANDWIDTH", "10G", "BPSMPI_BANDWIDTH: '10G' is not a rate"),
+            ("BPSMPI_CPUS", "3-x", "BPSMPI_CPUS")):
+        output, errors = run("--env", status=WRONG, **{name: value})
+        check(said in errors, errors)
+        check("BPSMPI_ENABLE" in output, output)
+
+
+def test_reports_come_together():
+    output, _ = run("--env", "--plan", 4, 2)
+    check(table(output) and "BPSMPI_ENABLE" in output, output)
+    check(output.index("allreduce") < output.index("BPSMPI_ENABLE"), output)
+
+
+def test_help_and_version():
+    for option in ("--help", "-h"):
+        check(run(option)[0].startswith("usage: bpsmpi-check --plan N K"))
+    check(re.fullmatch(r"bpsmpi-check \d+\.\d+\.\d+\n", run("--version")[0]))
+
+
+def test_output_that_cannot_be_written():
+    with open("/dev/full", "w") as full:
+        process = subprocess.run([CHECK, "--plan", "8", "4"], stdout=full, env=ENV,
+                                 stderr=subprocess.PIPE, text=True, timeout=20)
+    check(process.returncode == WRONG and "cannot write" in process.stderr, process)
+
+
+def main():
+    tests = [(name, function) for name, function in globals().items()
+             if name.startswith("test_") and callable(function)]
+    wanted = sys.argv[2:]
+    tests = [t for t in tests if not wanted or t[0] in wanted]
+    failed = 0
+    print(f"1..{len(tests)}", flush=True)
+    for number, (name, function) in enumerate(tests, 1):
+        try:
+            function()
+            print(f"ok {number} - {name}", flush=True)
+        except Exception as error:  # a test that broke is a test that failed
+            failed += 1
+            print(f"not ok {number} - {name}")
+            for text in traceback.format_exception(error):
+                print("# " + text.rstrip().replace("\n", "\n# "), flush=True)
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

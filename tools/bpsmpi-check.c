@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bpsmpi-check(1): looks at things before a job runs. The command line chooses reports
+ * from the table below; they are made in its order.
+ */
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "tools/check.h"
+
+static const char help[] =
+	"usage: bpsmpi-check --plan N K [--bandwidth=SPEC]\n"
+	"       bpsmpi-check --env\n"
+	"\n"
+	"  -p, --plan N K        what N boxes (2 or more) and K dedicated servers (0 or\n"
+	"                        more) should each sum, how long an operation takes then,\n"
+	"                        and what a ring takes\n"
+	"  -b, --bandwidth=SPEC  for --plan: a rate for all links (10Gbit, 1.25GB), or a\n"
+	"                        list of boxes h1 to hN and servers s1 to sK, such as\n"
+	"                        'h[1-2]=1Gbit,s3=100Mbit,*=10Gbit'\n"
+	"  -e, --env             each variable, its value, and where that comes from\n"
+	"  -h, --help            print this\n"
+	"  -V, --version         print the version\n"
+	"\n"
+	"Exit status: 0 fine, 1 something is wrong, 2 wrong usage. See bpsmpi-check(1).\n";
+
+static const struct option long_options[] = {
+	{ "plan", required_argument, NULL, 'p' },
+	{ "bandwidth", required_argument, NULL, 'b' },
+	{ "env", no_argument, NULL, 'e' },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{ 0 },
+};
+
+static const struct report {
+	char option;
+	int (*make)(const struct bps_check_options *options);
+} reports[] = {
+	{ 'p', bps_check_plan },
+	{ 'e', bps_check_env },
+};
+
+#define N_REPORTS (sizeof(reports) / sizeof(reports[0]))
+
+void bps_check_complain(const char *format, ...)
+{
+	va_list args;
+
+	fputs("bpsmpi-check: ", stderr);
+	va_start(args, format);
+	(void)vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+}
+
+static int usage(void)
+{
+	fputs("try bpsmpi-check --help\n", stderr);
+	return BPS_CHECK_USAGE;
+}
+
+static int make_reports(const bool *wanted, const struct bps_check_options *options)
+{
+	int worst = BPS_CHECK_FINE;
+
+	for (size_t i = 0; i < N_REPORTS; i++) {
+		int status = wanted[i] ? reports[i].make(options) : BPS_CHECK_FINE;
+
+		if (status > worst)
+			worst = status;
+	}
+	if (fflush(stdout) || ferror(stdout)) {
+		bps_check_complain("cannot write: %m");
+		return BPS_CHECK_WRONG;
+	}
+	return worst == BPS_CHECK_USAGE ? usage() : worst;
+}
+
+/* What is left on the command line is the K of --plan N K. */
+static bool take_words(int n_words, char **words, struct bps_check_options *options)
+{
+	if (options->n_boxes && n_words > 0) {
+		options->n_servers = words[0];
+		n_words--;
+		words++;
+	}
+	if (n_words > 0)
+		bps_check_complain("'%s' is more than was expected", words[0]);
+	else if (options->n_boxes && !options->n_servers)
+		bps_check_complain("--plan %s: how many dedicated servers? type "
+		                   "bpsmpi-check --plan %s K, where K may be 0",
+		                   options->n_boxes, options->n_boxes);
+	else if (options->bandwidth && !options->n_boxes)
+		bps_check_complain("--bandwidth belongs to --plan N K");
+	else
+		return true;
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	struct bps_check_options options = { 0 };
+	bool wanted[N_REPORTS] = { false }, any = false;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "p:b:ehV", long_options, NULL)) != -1) {
+		if (option == 'h' || option == 'V') {
+			fputs(option == 'h' ? help : "bpsmpi-check " BPS_VERSION "\n",
+			      stdout);
+			return make_reports(wanted, &options);
+		}
+		if (option == '?')
+			return usage();
+		if (option == 'b')
+			options.bandwidth = optarg;
+		if (option == 'p')
+			options.n_boxes = optarg;
+		for (size_t i = 0; i < N_REPORTS; i++)
+			wanted[i] |= reports[i].option == option;
+	}
+	if (!take_words(argc - optind, argv + optind, &options))
+		return usage();
+	for (size_t i = 0; i < N_REPORTS; i++)
+		any |= wanted[i];
+	if (!any) {
+		bps_check_complain("what should be checked? --plan N K, or --env");
+		return usage();
+	}
+	return make_reports(wanted, &options);
+}
