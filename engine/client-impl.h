@@ -41,6 +41,7 @@ struct bps_uplink {
 	uint32_t window;
 	uint32_t free_slot, n_unanswered;
 	uint64_t heard_ns, asked_ns;
+	uint64_t busy_ns, busy_since_ns; /* with an answer outstanding */
 	bool ping_sending, ping_unanswered;
 	uint32_t n_sending; /* sends that the transport has */
 	struct bps_send hello, ping, bye;
@@ -60,6 +61,7 @@ struct bps_op_lane {
 	struct bps_op *op;
 	struct bps_list link;
 	uint32_t server; /* index in the group's servers */
+	uint32_t slice;  /* its place in a round of the op */
 	uint32_t n_pushed;
 	uint64_t position; /* of the next push; n_parts or more: none */
 };
@@ -129,6 +131,8 @@ void bps_uplink_free(struct bps_uplink *uplink);
 
 /** bps_uplink_cancel() - tell the server that group @id is finished, and why. */
 void bps_uplink_cancel(struct bps_uplink *uplink, uint64_t id, const char *text);
+/** bps_uplink_load() - see bps_client_load(). */
+void bps_uplink_load(const struct bps_uplink *uplink, struct bps_load *ret_load);
 /** bps_uplink_tick() - find out whether it is silent; ask it what it waits for. */
 void bps_uplink_tick(struct bps_uplink *uplink);
 
@@ -136,8 +140,8 @@ void bps_uplink_tick(struct bps_uplink *uplink);
 
 /** bps_push_slots() - the server granted @n_slots. 0 or -ENOMEM. */
 int bps_push_slots(struct bps_uplink *uplink, uint32_t n_slots);
-/** bps_push_end() - its slot is free again. */
-void bps_push_end(struct bps_push *push);
+/** bps_push_answered() - its slot is free again. */
+void bps_push_answered(struct bps_push *push);
 
 /** bps_uplink_add() - queue @lane, which is filled but for its link and position. */
 void bps_uplink_add(struct bps_uplink *uplink, struct bps_op_lane *lane);

@@ -364,6 +364,17 @@ int bps_client_status(const struct bps_client *client, uint32_t server,
 	return uplink->reason.error;
 }
 
+void bps_client_load(const struct bps_client *client, uint32_t server,
+                     struct bps_load *ret_load)
+{
+	const struct bps_uplink *uplink =
+		server < client->n_uplinks ? client->uplinks[server] : NULL;
+
+	*ret_load = (struct bps_load){ 0 };
+	if (uplink)
+		bps_uplink_load(uplink, ret_load);
+}
+
 /* -- what a group's owner does -- */
 
 int bps_group_join(struct bps_client *client, struct bps_group *group)
@@ -396,7 +407,7 @@ void bps_group_leave(struct bps_client *client, struct bps_group *group)
 int bps_op_start(struct bps_client *client, struct bps_group *group, struct bps_op *op,
                  uint64_t now_ns)
 {
-	uint32_t s;
+	uint32_t s, i;
 
 	client->now_ns = now_ns;
 	check_group(client, group);
@@ -413,6 +424,12 @@ int bps_op_start(struct bps_client *client, struct bps_group *group, struct bps_
 	for (s = 0; s < group->n_servers; s++) {
 		op->lanes[s].op = op;
 		op->lanes[s].server = s;
+		op->lanes[s].position = op->cut.n_parts; /* unless it has a slice */
+		bps_list_init(&op->lanes[s].link);
+	}
+	for (i = 0; i < op->cut.n_slices; i++) {
+		s = op->cut.slices[i].server;
+		op->lanes[s].slice = i;
 		bps_uplink_add(client->uplinks[group->servers[s]], &op->lanes[s]);
 	}
 	return 0;

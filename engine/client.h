@@ -39,6 +39,15 @@ struct bps_client_config {
 	uint32_t slot_bytes; /* largest partition */
 	uint32_t n_slots;    /* partitions that may be unanswered at one server, >= 1 */
 	uint64_t timeout_ns; /* a server that says nothing for so long is dead */
+	/* monotonic, for bps_client_load(); NULL: nothing is measured */
+	uint64_t (*clock)(void *owner);
+	void *clock_owner;
+};
+
+/* What went to a server and how long it owed something; all since the beginning. */
+struct bps_load {
+	uint64_t busy_ns; /* time with an answer outstanding */
+	struct bps_conn_counts packets;
 };
 
 /* A group that this process is a member of; the caller owns it, until bps_group_leave().
@@ -95,7 +104,7 @@ struct bps_op {
 	enum bps_redop redop;
 	uint16_t root;    /* broadcast: the member that has the data */
 	uint8_t priority; /* 0 goes first */
-	struct bps_cut cut;
+	struct bps_cut cut; /* its slices are borrowed until finished() */
 	const struct bps_op_events *events;
 	void *owner;
 	/* the client's */
@@ -137,6 +146,12 @@ int bps_client_attach(struct bps_client *client, uint32_t server, struct bps_con
  */
 int bps_client_status(const struct bps_client *client, uint32_t server,
                       const struct bps_reason **ret_reason);
+
+/**
+ * bps_client_load() - of server @server, all 0 where it is not attached.
+ */
+void bps_client_load(const struct bps_client *client, uint32_t server,
+                     struct bps_load *ret_load);
 
 /**
  * bps_group_join() - make @group known; its servers were attached.

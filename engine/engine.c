@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "engine/engine.h"
+#include "engine/engine-impl.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,28 +10,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "engine/server.h"
 #include "transport/local.h"
 #include "transport/loop.h"
 
 #define TICK_NS    (200 * BPS_NS_PER_MS)
 #define GOODBYE_NS (3 * BPS_NS_PER_S)
 #define HELLO_NS   (10 * BPS_NS_PER_S)
-
-struct bps_engine {
-	struct bps_engine_config config;
-	struct bps_cpuset cpus; /* where config.cpus points to */
-	struct bps_loop *loop;
-	struct bps_client *client;
-	struct bps_server *server; /* NULL: none is carried */
-	struct bps_tcp_listener *listener;
-	struct bps_list groups; /* struct bps_engine_group */
-	uint64_t ticked_ns;
-	pthread_t thread;
-	bool stopping;
-	pthread_mutex_t lock; /* of every struct call's done */
-	pthread_cond_t done;
-};
 
 /* An op on its way; freed when it is finished. */
 struct net_op {
@@ -41,6 +25,7 @@ struct net_op {
 	struct bps_engine_group *group;
 	struct bps_list link; /* among the group's, while it may have more to push */
 	uint64_t base;        /* its first position in the stage */
+	struct bps_slice slices[]; /* of its cut */
 };
 
 /* -- calls from other threads -- */
@@ -66,8 +51,8 @@ static void call_run(struct bps_mail *mail)
 	pthread_mutex_unlock(&engine->lock);
 }
 
-static void call_engine(struct bps_engine *engine,
-                        void (*fn)(struct bps_engine *engine, void *arg), void *arg)
+void bps_engine_call(struct bps_engine *engine,
+                     void (*fn)(struct bps_engine *engine, void *arg), void *arg)
 {
 	struct call call = {
 		.mail.fn = call_run, .fn = fn, .engine = engine, .arg = arg
@@ -156,7 +141,8 @@ void bps_engine_submit(struct bps_engine *engine, struct bps_engine_group *group
                        const struct bps_stage_call *call, uint16_t root)
 {
 	const struct bps_reason no_memory = { -ENOMEM, "out of memory" };
-	struct net_op *net = calloc(1, sizeof(*net));
+	size_t bytes = call->cut.n_slices * sizeof(struct bps_slice);
+	struct net_op *net = calloc(1, sizeof(*net) + bytes);
 
 	if (!net) {
 		bps_stage_fail(group->stage, &no_memory);
@@ -170,7 +156,9 @@ void bps_engine_submit(struct bps_engine *engine, struct bps_engine_group *group
 	net->op.dtype = call->dtype;
 	net->op.redop = call->redop;
 	net->op.root = root;
+	memcpy(net->slices, call->cut.slices, bytes);
 	net->op.cut = call->cut;
+	net->op.cut.slices = net->slices;
 	net->op.events = &op_events;
 	net->op.owner = net;
 	bps_loop_post(engine->loop, &net->mail);
@@ -299,6 +287,12 @@ static void engine_free(struct bps_engine *engine)
 	free(engine);
 }
 
+static uint64_t clock_ns(void *owner)
+{
+	(void)owner;
+	return bps_now_ns();
+}
+
 int bps_engine_start(const struct bps_engine_config *config,
                      struct bps_engine **ret_engine)
 {
@@ -308,6 +302,7 @@ int bps_engine_start(const struct bps_engine_config *config,
 	if (!engine)
 		return -ENOMEM;
 	engine->config = *config;
+	engine->config.client.clock = clock_ns;
 	if (config->cpus) {
 		engine->cpus = *config->cpus;
 		engine->config.cpus = &engine->cpus;
@@ -317,7 +312,7 @@ int bps_engine_start(const struct bps_engine_config *config,
 	pthread_cond_init(&engine->done, NULL);
 	r = bps_loop_new(&engine->loop);
 	if (r == 0)
-		r = bps_client_new(&config->client, &engine->client);
+		r = bps_client_new(&engine->config.client, &engine->client);
 	if (r == 0)
 		r = bps_thread_start("bpsmpi-engine", engine_main, engine, -1,
 		                     &engine->thread);
@@ -334,7 +329,7 @@ void bps_engine_stop(struct bps_engine *engine)
 {
 	if (!engine)
 		return;
-	call_engine(engine, do_stop, NULL);
+	bps_engine_call(engine, do_stop, NULL);
 	bps_thread_join(engine->thread);
 	engine_free(engine);
 }
@@ -386,7 +381,7 @@ int bps_engine_serve(struct bps_engine *engine, const struct bps_addr *addr,
 {
 	struct serve serve = { .addr = addr, .ret_addr = ret_addr };
 
-	call_engine(engine, do_serve, &serve);
+	bps_engine_call(engine, do_serve, &serve);
 	return serve.r;
 }
 
@@ -472,9 +467,9 @@ int bps_engine_connect(struct bps_engine *engine, const struct bps_engine_server
 {
 	struct greet greet = { .servers = servers, .n = n, .reason = ret_reason };
 
-	call_engine(engine, do_greet, &greet);
+	bps_engine_call(engine, do_greet, &greet);
 	while (greet.r == 0 || greet.r == -EINPROGRESS) {
-		call_engine(engine, do_status, &greet);
+		bps_engine_call(engine, do_status, &greet);
 		if (greet.r == 0)
 			return 0;
 		if (greet.r == -EINPROGRESS)
@@ -482,6 +477,29 @@ int bps_engine_connect(struct bps_engine *engine, const struct bps_engine_server
 	}
 	ret_reason->error = greet.r;
 	return greet.r;
+}
+
+struct load {
+	const uint32_t *servers;
+	uint32_t n;
+	struct bps_load *loads;
+};
+
+static void do_load(struct bps_engine *engine, void *arg)
+{
+	struct load *load = arg;
+	uint32_t i;
+
+	for (i = 0; i < load->n; i++)
+		bps_client_load(engine->client, load->servers[i], &load->loads[i]);
+}
+
+void bps_engine_load(struct bps_engine *engine, const uint32_t *servers, uint32_t n,
+                     struct bps_load *ret_loads)
+{
+	struct load load = { servers, n, ret_loads };
+
+	bps_engine_call(engine, do_load, &load);
 }
 
 /* -- groups -- */
@@ -513,7 +531,7 @@ int bps_engine_join(struct bps_engine *engine, struct bps_engine_group *group)
 {
 	struct join join = { .group = group };
 
-	call_engine(engine, do_join, &join);
+	bps_engine_call(engine, do_join, &join);
 	return join.r;
 }
 
@@ -530,6 +548,6 @@ bool bps_engine_leave(struct bps_engine *engine, struct bps_engine_group *group)
 {
 	struct join join = { .group = group };
 
-	call_engine(engine, do_leave, &join);
+	bps_engine_call(engine, do_leave, &join);
 	return join.free;
 }

@@ -60,6 +60,20 @@ int bps_engine_serve(struct bps_engine *engine, const struct bps_addr *addr,
 int bps_engine_connect(struct bps_engine *engine, const struct bps_engine_server *servers,
                        uint32_t n, struct bps_reason *ret_reason);
 
+/**
+ * bps_engine_probe() - how fast this process and @server exchange bytes, both ways at
+ * once, when nothing else is on the way: by ops of a group of one member.
+ * @least_ns: how long to look at least, unless 64 MiB have gone by.
+ * Return: 0 with the lesser of the two rates in *@ret_bytes_per_s; a negative errno with
+ * its reason.
+ */
+int bps_engine_probe(struct bps_engine *engine, uint32_t server, uint64_t least_ns,
+                     uint64_t *ret_bytes_per_s, struct bps_reason *ret_reason);
+
+/** bps_engine_load() - bps_client_load() of @n servers. */
+void bps_engine_load(struct bps_engine *engine, const uint32_t *servers, uint32_t n,
+                     struct bps_load *ret_loads);
+
 /* A group that this process leads, and its stage. Owned by the caller. */
 struct bps_engine_group {
 	struct bps_group group; /* filled as engine/client.h says */

@@ -2,114 +2,210 @@
 #include "engine/plan.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Below this a message's fixed costs outweigh what a further server brings. */
 #define MIN_PART_BYTES 4096u
-/*
- * Filling and draining the pipe costs one round, a part for each server, so an op wants
- * many rounds, as long as headers and system calls for a part stay small against it.
- */
-#define ROUNDS           32u
-#define SMALL_PART_BYTES 8192u
+/* Of a message on the wire beside its payload: our header, and the packets' share. */
+#define MESSAGE_BYTES 128u
 
 static uint64_t div_up(uint64_t a, uint64_t b)
 {
 	return a / b + (a % b != 0);
 }
 
-/* How many parts: even over the servers, unless that makes crumbs. */
-static uint64_t count_parts(uint64_t op_bytes, uint64_t part_bytes, uint32_t n_servers)
+static uint64_t square_root(uint64_t x)
 {
-	uint64_t least = div_up(op_bytes, part_bytes);
-	uint64_t even = div_up(least, n_servers) * n_servers;
-	uint64_t crumb =
-		part_bytes / 2 < MIN_PART_BYTES ? part_bytes / 2 : MIN_PART_BYTES;
-	uint64_t whole = op_bytes / crumb;
+	uint64_t root = 0, bit = 1ull << 31;
 
-	if (even <= whole)
-		return even;
-	return whole > least ? whole : least;
+	for (; bit > 0; bit >>= 1) {
+		if ((root | bit) <= x / (root | bit))
+			root |= bit;
+	}
+	return root;
 }
 
-int bps_cut_make(uint64_t op_bytes, uint32_t partition_bytes, uint32_t n_servers,
-                 struct bps_cut *ret_cut)
+void bps_plan_equal(uint32_t n_servers, uint32_t *ret_weights)
 {
-	uint64_t part_bytes = partition_bytes - partition_bytes % BPS_CUT_UNIT;
-	uint64_t n_units = div_up(op_bytes, BPS_CUT_UNIT);
-	uint64_t n_parts;
+	uint32_t s;
 
-	if (op_bytes == 0 || part_bytes < BPS_CUT_MIN_PARTITION || n_servers == 0)
+	for (s = 0; s < n_servers; s++)
+		ret_weights[s] = BPS_SHARE_ONE / n_servers +
+		                 (s < BPS_SHARE_ONE % n_servers);
+}
+
+static uint32_t largest_weight(const struct bps_plan *plan)
+{
+	uint32_t most = 0, s;
+
+	for (s = 0; s < plan->n_servers; s++) {
+		if (plan->weights[s] > most)
+			most = plan->weights[s];
+	}
+	return most;
+}
+
+static uint64_t units_of(uint64_t bytes)
+{
+	return bytes / BPS_CUT_UNIT;
+}
+
+/*
+ * With parts of p bytes at the server with the largest share w, a round is p / w bytes:
+ * filling and draining cost that, and messages p-th parts of the op's. The sum is least
+ * for p^2 = w * op * cost of a message.
+ */
+uint32_t bps_plan_partition(const struct bps_plan *plan, uint64_t op_bytes)
+{
+	uint64_t share = op_bytes / BPS_SHARE_ONE * largest_weight(plan) +
+	                 op_bytes % BPS_SHARE_ONE * largest_weight(plan) / BPS_SHARE_ONE;
+	uint64_t cost = MESSAGE_BYTES + plan->cost_bytes, part;
+
+	part = share > UINT64_MAX / cost ? UINT32_MAX : square_root(share * cost);
+	if (part < MIN_PART_BYTES)
+		part = MIN_PART_BYTES;
+	return part < plan->max_bytes ? (uint32_t)part : plan->max_bytes;
+}
+
+/* A slice for each server that has a share; all alike, if @equal. */
+static uint32_t slice_all(const struct bps_plan *plan, struct bps_slice *slices,
+                          bool equal)
+{
+	uint32_t n = 0, end = 0, s;
+
+	for (s = 0; s < plan->n_servers; s++) {
+		if (plan->weights[s] == 0)
+			continue;
+		end += plan->weights[s];
+		slices[n++] = (struct bps_slice){ s, end };
+	}
+	for (s = 0; equal && s < n; s++)
+		slices[s].end = (uint32_t)((uint64_t)BPS_SHARE_ONE * (s + 1) / n);
+	return n;
+}
+
+/* Keep @n of @of slices, beginning at another one each @turn. */
+static void slice_some(struct bps_slice *slices, uint32_t of, uint32_t n, uint64_t turn)
+{
+	uint32_t first = (uint32_t)(turn % of), i, j, kept = 0;
+
+	/* In order of servers: the chosen are first, first + 1, ... around the end. */
+	for (i = 0; i < of; i++) {
+		j = (i + of - first) % of;
+		if (j >= n)
+			continue;
+		slices[kept].server = slices[i].server;
+		kept++;
+	}
+	for (i = 0; i < n; i++)
+		slices[i].end = (uint32_t)((uint64_t)BPS_SHARE_ONE * (i + 1) / n);
+}
+
+/* Rounds in which no part is larger than @part_units, which are at least 8. */
+static uint64_t count_rounds(const struct bps_cut *cut, uint64_t n_units,
+                             uint64_t part_units)
+{
+	uint32_t largest = 0, begin = 0, i;
+
+	for (i = 0; i < cut->n_slices; i++) {
+		if (cut->slices[i].end - begin > largest)
+			largest = cut->slices[i].end - begin;
+		begin = cut->slices[i].end;
+	}
+	return div_up(n_units,
+	              (part_units - 1) * BPS_SHARE_ONE / largest + cut->n_slices);
+}
+
+static uint64_t crumb_units(const struct bps_plan *plan)
+{
+	return units_of(plan->max_bytes / 2 < MIN_PART_BYTES ? plan->max_bytes / 2
+	                                                     : MIN_PART_BYTES);
+}
+
+static bool is_sound(const struct bps_plan *plan, uint64_t op_bytes)
+{
+	return op_bytes > 0 && plan->n_servers > 0 && largest_weight(plan) > 0 &&
+	       plan->max_bytes >= BPS_CUT_MIN_PARTITION;
+}
+
+int bps_cut_make(const struct bps_plan *plan, uint64_t op_bytes, uint64_t turn,
+                 struct bps_slice *slices, struct bps_cut *ret_cut)
+{
+	uint64_t n_units = div_up(op_bytes, BPS_CUT_UNIT), n_rounds, whole;
+	struct bps_cut cut = { .op_bytes = op_bytes, .slices = slices };
+	uint64_t part_units;
+
+	if (!is_sound(plan, op_bytes))
 		return -EINVAL;
-	n_parts = count_parts(op_bytes, part_bytes, n_servers);
-	if (n_parts > UINT32_MAX)
+	part_units = units_of(bps_plan_partition(plan, op_bytes));
+	cut.n_slices = slice_all(plan, slices, false);
+	n_rounds = count_rounds(&cut, n_units, part_units);
+	whole = n_units / crumb_units(plan);
+	if (whole < cut.n_slices) { /* one round of fewer, larger than crumbs */
+		whole = whole > 0 ? whole : 1;
+		slice_some(slices, cut.n_slices, (uint32_t)whole, turn);
+		cut.n_slices = (uint32_t)whole;
+		n_rounds = 1;
+	} else if (n_units / n_rounds < cut.n_slices) { /* too uneven for such parts */
+		slice_all(plan, slices, true);
+		n_rounds = count_rounds(&cut, n_units, part_units);
+	}
+	if (n_rounds * cut.n_slices > UINT32_MAX)
 		return -EOVERFLOW;
-	*ret_cut = (struct bps_cut){
-		.op_bytes = op_bytes,
-		.n_parts = (uint32_t)n_parts,
-		.n_servers = n_servers,
-		.units = n_units / n_parts,
-		.n_longer = (uint32_t)(n_units % n_parts),
-	};
+	cut.n_rounds = (uint32_t)n_rounds;
+	cut.n_parts = cut.n_rounds * cut.n_slices;
+	*ret_cut = cut;
 	return 0;
 }
 
-uint32_t bps_plan_partition(uint64_t op_bytes, uint32_t max_bytes, uint32_t n_servers)
+/* The unit that round @round begins with; the first rounds are a unit longer. */
+static uint64_t round_start(const struct bps_cut *cut, uint64_t round)
 {
-	uint64_t part = op_bytes / n_servers / ROUNDS;
+	uint64_t n_units = div_up(cut->op_bytes, BPS_CUT_UNIT);
+	uint64_t longer = n_units % cut->n_rounds;
 
-	if (part < SMALL_PART_BYTES)
-		part = SMALL_PART_BYTES;
-	return part < max_bytes ? (uint32_t)part : max_bytes;
+	return n_units / cut->n_rounds * round + (round < longer ? round : longer);
 }
 
-static uint64_t part_start(const struct bps_cut *cut, uint64_t part)
+/* Every slice has a unit of its own, and its share of the others. */
+static uint64_t slice_start(const struct bps_cut *cut, uint64_t round_units,
+                            uint32_t slice)
 {
-	uint64_t longer = part < cut->n_longer ? part : cut->n_longer;
-	uint64_t start = (part * cut->units + longer) * BPS_CUT_UNIT;
+	uint64_t end = slice == 0 ? 0 : cut->slices[slice - 1].end;
 
-	return start < cut->op_bytes ? start : cut->op_bytes;
+	return slice + (round_units - cut->n_slices) * end / BPS_SHARE_ONE;
 }
 
 void bps_cut_part(const struct bps_cut *cut, uint32_t part, uint64_t *ret_offset,
                   uint32_t *ret_bytes)
 {
-	uint64_t start = part_start(cut, part);
+	uint32_t round = part / cut->n_slices, slice = part % cut->n_slices;
+	uint64_t begin = round_start(cut, round);
+	uint64_t units = round_start(cut, (uint64_t)round + 1) - begin;
+	uint64_t start = (begin + slice_start(cut, units, slice)) * BPS_CUT_UNIT;
+	uint64_t end = (begin + slice_start(cut, units, slice + 1)) * BPS_CUT_UNIT;
 
 	*ret_offset = start;
-	*ret_bytes = (uint32_t)(part_start(cut, (uint64_t)part + 1) - start);
+	*ret_bytes = (uint32_t)((end < cut->op_bytes ? end : cut->op_bytes) - start);
 }
 
-uint32_t bps_plan_server(const struct bps_cut *cut, uint64_t op, uint32_t part)
+uint32_t bps_cut_server(const struct bps_cut *cut, uint32_t part)
 {
-	return (uint32_t)((part + op % cut->n_servers) % cut->n_servers);
+	return cut->slices[part % cut->n_slices].server;
 }
 
-/*
- * A round is one part for each server; within it the visits are turned by @start. An op
- * with fewer parts than servers is one short round.
- */
-static uint32_t round_parts(const struct bps_cut *cut)
+uint32_t bps_cut_visit(const struct bps_cut *cut, uint32_t start, uint32_t position)
 {
-	return cut->n_parts < cut->n_servers ? cut->n_parts : cut->n_servers;
+	uint32_t n = cut->n_slices, in_round = position % n;
+
+	return position - in_round + (uint32_t)(((uint64_t)in_round + start) % n);
 }
 
-uint32_t bps_plan_part(const struct bps_cut *cut, uint32_t start, uint32_t position)
+uint64_t bps_cut_position(const struct bps_cut *cut, uint32_t start, uint32_t slice,
+                          uint32_t round)
 {
-	uint32_t size = round_parts(cut);
-	uint32_t in_round = position % size;
+	uint32_t n = cut->n_slices;
 
-	return position - in_round + (uint32_t)(((uint64_t)in_round + start) % size);
-}
-
-uint64_t bps_plan_position(const struct bps_cut *cut, uint64_t op, uint32_t start,
-                           uint32_t server, uint32_t nth)
-{
-	uint32_t size = round_parts(cut);
-	uint32_t k = cut->n_servers;
-	uint32_t part = (uint32_t)((server + k - op % k) % k);
-
-	if (part >= size)
-		return cut->n_parts;
-	return (uint64_t)nth * size + (part + size - start % size) % size;
+	return (uint64_t)round * n + (slice + n - start % n) % n;
 }

@@ -21,7 +21,14 @@ static void push_sent(struct bps_send *send, int error)
 	push->uplink->n_sending--;
 }
 
-void bps_push_end(struct bps_push *push)
+static uint64_t clock_ns(const struct bps_uplink *uplink)
+{
+	const struct bps_client_config *config = &uplink->client->config;
+
+	return config->clock ? config->clock(config->clock_owner) : 0;
+}
+
+static void slot_free(struct bps_push *push)
 {
 	struct bps_uplink *uplink = push->uplink;
 
@@ -31,6 +38,24 @@ void bps_push_end(struct bps_push *push)
 	uplink->free_slot = (uint32_t)(push - uplink->slots);
 }
 
+void bps_push_answered(struct bps_push *push)
+{
+	struct bps_uplink *uplink = push->uplink;
+
+	if (--uplink->n_unanswered == 0)
+		uplink->busy_ns += clock_ns(uplink) - uplink->busy_since_ns;
+	slot_free(push);
+}
+
+void bps_uplink_load(const struct bps_uplink *uplink, struct bps_load *ret_load)
+{
+	*ret_load = (struct bps_load){ .busy_ns = uplink->busy_ns };
+	if (uplink->n_unanswered > 0)
+		ret_load->busy_ns += clock_ns(uplink) - uplink->busy_since_ns;
+	if (uplink->conn)
+		bps_conn_count(uplink->conn, &ret_load->packets);
+}
+
 static struct bps_push *slot_take(struct bps_uplink *uplink)
 {
 	struct bps_push *push = &uplink->slots[uplink->free_slot];
@@ -38,8 +63,10 @@ static struct bps_push *slot_take(struct bps_uplink *uplink)
 	uplink->free_slot = push->next_free;
 	push->sending = push->unanswered = true;
 	uplink->n_sending++;
-	if (uplink->n_unanswered++ == 0)
+	if (uplink->n_unanswered++ == 0) {
 		uplink->heard_ns = uplink->client->now_ns;
+		uplink->busy_since_ns = clock_ns(uplink);
+	}
 	return push;
 }
 
@@ -60,7 +87,7 @@ int bps_push_slots(struct bps_uplink *uplink, uint32_t n_slots)
 		push->uplink = uplink;
 		push->send.owner = push;
 		push->send.done = push_sent;
-		bps_push_end(push);
+		slot_free(push);
 	}
 	return 0;
 }
@@ -76,8 +103,8 @@ static void lane_advance(struct bps_op_lane *lane)
 {
 	struct bps_op *op = lane->op;
 
-	lane->position = bps_plan_position(&op->cut, op->number, op_start_server(op),
-	                                   lane->server, lane->n_pushed);
+	lane->position = bps_cut_position(&op->cut, op_start_server(op), lane->slice,
+	                                  lane->n_pushed);
 	if (lane->position >= op->cut.n_parts)
 		bps_list_remove(&lane->link);
 }
@@ -113,7 +140,7 @@ static void lane_push(struct bps_uplink *uplink, struct bps_op_lane *lane)
 	struct bps_push *push = slot_take(uplink);
 	struct bps_op *op = lane->op;
 	uint64_t position = lane->position, offset;
-	uint32_t part = bps_plan_part(&op->cut, op_start_server(op), (uint32_t)position);
+	uint32_t part = bps_cut_visit(&op->cut, op_start_server(op), (uint32_t)position);
 	const void *source = op->events->source(op, position);
 
 	push->op = op;

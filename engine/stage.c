@@ -19,6 +19,7 @@
 #define PAGE        4096u
 #define MAX_RANKS   4096u
 #define MAX_SLOTS   65536u
+#define MAX_RING    (1ull << 40)
 #define STAGE_MAGIC 0x67617473u
 
 struct rank_counters {
@@ -50,6 +51,7 @@ struct layout {
 
 struct bps_stage {
 	struct bps_stage_shape shape;
+	uint32_t n_slots, slot_bytes; /* of a ring, now */
 	struct shared *shared;
 	struct layout layout;
 	struct rank_counters *ranks;
@@ -65,16 +67,15 @@ struct bps_stage {
 
 static int lay_out(const struct bps_stage_shape *shape, struct layout *ret)
 {
-	size_t ring;
+	size_t ring = shape->ring_bytes;
 
-	if (shape->n_ranks < 1 || shape->n_ranks > MAX_RANKS || shape->n_slots < 2 ||
-	    shape->n_slots > MAX_SLOTS || shape->slot_bytes % LINE != 0 ||
-	    shape->slot_bytes == 0)
+	if (shape->n_ranks < 1 || shape->n_ranks > MAX_RANKS || shape->max_slots < 2 ||
+	    shape->max_slots > MAX_SLOTS || ring % PAGE != 0 || ring == 0 ||
+	    ring > MAX_RING)
 		return -EINVAL;
-	ring = (size_t)shape->n_slots * shape->slot_bytes;
 	ret->ranks = (sizeof(struct shared) + LINE - 1) / LINE * LINE;
 	ret->slots = ret->ranks + shape->n_ranks * sizeof(struct rank_counters);
-	ret->push = ret->slots + shape->n_slots * sizeof(struct slot_flags);
+	ret->push = ret->slots + shape->max_slots * sizeof(struct slot_flags);
 	ret->push = (ret->push + PAGE - 1) / PAGE * PAGE;
 	ret->result = ret->push + ring;
 	ret->input = ret->result + ring;
@@ -167,6 +168,23 @@ void bps_stage_set_wake_fd(struct bps_stage *stage, int wake_fd)
 	stage->wake_fd = wake_fd;
 }
 
+int bps_stage_divide(struct bps_stage *stage, uint32_t slot_bytes, uint32_t n_slots)
+{
+	const struct bps_stage_shape *shape = &stage->shape;
+
+	if (slot_bytes == 0 || slot_bytes % LINE != 0)
+		return -EINVAL;
+	if (n_slots > shape->max_slots)
+		n_slots = shape->max_slots;
+	if (n_slots > shape->ring_bytes / slot_bytes)
+		n_slots = (uint32_t)(shape->ring_bytes / slot_bytes);
+	if (n_slots < 2)
+		return -EINVAL;
+	stage->slot_bytes = slot_bytes;
+	stage->n_slots = n_slots;
+	return 0;
+}
+
 void bps_stage_free(struct bps_stage *stage)
 {
 	if (!stage)
@@ -177,20 +195,19 @@ void bps_stage_free(struct bps_stage *stage)
 
 static uint32_t slot_of(const struct bps_stage *stage, uint64_t position)
 {
-	return (uint32_t)(position % stage->shape.n_slots);
+	return (uint32_t)(position % stage->n_slots);
 }
 
 static void *ring_at(struct bps_stage *stage, size_t ring, uint64_t position)
 {
 	return (char *)stage->shared + ring +
-	       (size_t)slot_of(stage, position) * stage->shape.slot_bytes;
+	       (size_t)slot_of(stage, position) * stage->slot_bytes;
 }
 
 static void *input_at(struct bps_stage *stage, uint32_t rank, uint64_t position)
 {
-	size_t ring = (size_t)stage->shape.n_slots * stage->shape.slot_bytes;
-
-	return ring_at(stage, stage->layout.input + rank * ring, position);
+	return ring_at(stage, stage->layout.input + rank * stage->shape.ring_bytes,
+	               position);
 }
 
 /* -- the leader's engine -- */
@@ -296,13 +313,13 @@ static void part_of(const struct walk *walk, uint64_t position, uint64_t *ret_of
 	const struct bps_stage_call *call = walk->call;
 	uint32_t nth = (uint32_t)(position - walk->stage->base);
 
-	bps_cut_part(&call->cut, bps_plan_part(&call->cut, call->start, nth), ret_offset,
+	bps_cut_part(&call->cut, bps_cut_visit(&call->cut, call->start, nth), ret_offset,
 	             ret_bytes);
 }
 
 static bool slot_free(struct bps_stage *stage, uint64_t position)
 {
-	uint32_t n_slots = stage->shape.n_slots;
+	uint32_t n_slots = stage->n_slots;
 	uint64_t least = UINT64_MAX;
 	uint32_t r;
 

@@ -38,9 +38,9 @@
 struct bps_stage;
 
 struct bps_stage_shape {
-	uint32_t n_ranks; /* of this box, in this communicator */
-	uint32_t n_slots;
-	uint32_t slot_bytes; /* a multiple of 64 */
+	uint32_t n_ranks;    /* of this box, in this communicator */
+	uint32_t max_slots;  /* slots of a ring there can ever be */
+	uint64_t ring_bytes; /* of each ring */
 };
 
 /** bps_stage_bytes() - shared memory that @shape takes; 0: too large to say. */
@@ -64,6 +64,13 @@ int bps_stage_open(const struct bps_stage_shape *shape, int fd, uint32_t rank,
                    int wake_fd, struct bps_stage **ret_stage);
 /** bps_stage_set_wake_fd() - the leader's, see bps_stage_open(). */
 void bps_stage_set_wake_fd(struct bps_stage *stage, int wake_fd);
+/**
+ * bps_stage_divide() - from the next call on a ring is divided into slots of @slot_bytes
+ * (a multiple of 64): as many as fit, at most @n_slots. All ranks, between the same two
+ * calls, and not before all have returned from the first.
+ * Return: 0; -EINVAL where that leaves fewer than two.
+ */
+int bps_stage_divide(struct bps_stage *stage, uint32_t slot_bytes, uint32_t n_slots);
 /** bps_stage_free() - takes NULL. */
 void bps_stage_free(struct bps_stage *stage);
 
@@ -73,7 +80,7 @@ struct bps_stage_call {
 	enum bps_dtype dtype; /* allreduce */
 	enum bps_redop redop;
 	struct bps_cut cut;
-	uint32_t start;    /* whose order the parts are visited in, bps_plan_part() */
+	uint32_t start;    /* whose order the parts are visited in, bps_cut_visit() */
 	bool alone;        /* the communicator has one box */
 	int32_t root;      /* broadcast: root's index in this box; -1: another box */
 	const void *input; /* cut.op_bytes; may be @output; unused on a leaf */

@@ -174,8 +174,7 @@ static int take_answer(struct bps_uplink *uplink, const struct bps_wire_hdr *hdr
 	if (!push || (hdr->payload_bytes == 0 && !wants_nothing(push)))
 		return -EBADMSG;
 	op = push->op;
-	uplink->n_unanswered--;
-	bps_push_end(push);
+	bps_push_answered(push);
 	if (op)
 		bps_op_landed(uplink->client, op, push->position);
 	bps_uplink_pump(uplink);
@@ -218,8 +217,7 @@ static int take_error(struct bps_uplink *uplink, const struct bps_wire_hdr *hdr)
 	if (!push)
 		return -EBADMSG;
 	take_text(uplink, hdr, text, sizeof(text));
-	uplink->n_unanswered--;
-	bps_push_end(push);
+	bps_push_answered(push);
 	if (group && group->broken.error == 0) {
 		bps_reason_set(
 			&reason, -EPROTO, "%s number %llu of %s failed at server %s: %s",

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "interpose/comm-plan.h"
 #include "interpose/comm.h"
 #include "interpose/job.h"
 #include "interpose/progress.h"
@@ -23,6 +24,89 @@ static void describe_rank(void *owner, uint32_t index, char *buf, size_t bytes)
 	snprintf(buf, bytes, "rank %u", comm->local_ranks[index]);
 }
 
+/* A call, while it is on its way. */
+struct trip {
+	enum bps_coll coll;
+	const char *name;
+	uint64_t bytes;
+	enum bps_route route;
+	struct bps_cost_class *trial; /* that is to learn how long it took; or NULL */
+	uint64_t started_ns;
+};
+
+/* Share how long the last trial took, and line the ranks up for what follows. */
+static int agree(const struct bps_mpi *mpi, const struct bps_comm *comm,
+                 const struct trip *trip, struct bps_cost_class *class)
+{
+	int64_t longest_ns = 0;
+	int rc = mpi->Allreduce(&class->took_ns, &longest_ns, 1,
+	                        mpi->type[BPS_MPI_INT64_T], mpi->op[BPS_MAX],
+	                        comm->handle);
+
+	if (rc == mpi->success && bps_cost_agreed(class, longest_ns) && comm->rank == 0)
+		bps_debug("%s of %llu bytes on %s: ours takes %.3f ms, the MPI library's "
+		          "%.3f ms",
+		          trip->name, (unsigned long long)trip->bytes, comm->name,
+		          (double)class->learnt_ns[BPS_COST_OWN] / 1e6,
+		          (double)class->learnt_ns[BPS_COST_NATIVE] / 1e6);
+	return rc;
+}
+
+/* Which way a call goes that can be taken. All ranks of @comm come here with it. */
+static int choose(const struct bps_mpi *mpi, const struct bps_comm *comm,
+                  struct trip *trip)
+{
+	struct bps_cost_class *class =
+		bps_cost_class(comm->cost, trip->coll, trip->bytes);
+	bool trial;
+	int rc = mpi->success;
+
+	if (bps_cost_asks(class, trip->bytes))
+		rc = agree(mpi, comm, trip, class);
+	if (rc != mpi->success)
+		return rc;
+	if (bps_cost_next(class, trip->bytes, &trial) == BPS_COST_NATIVE)
+		trip->route = trial ? BPS_ROUTE_TRIAL : BPS_ROUTE_NATIVE;
+	trip->trial = trial ? class : NULL;
+	return rc;
+}
+
+/* Where routing is done: look at the cost, count, start the clock. MPI's code. */
+static int depart(const struct bps_mpi *mpi, const struct bps_comm *comm,
+                  struct trip *trip)
+{
+	int rc = mpi->success;
+
+	if (trip->route == BPS_ROUTE_TAKE && comm->cost)
+		rc = choose(mpi, comm, trip);
+	bps_stats_count(trip->coll, trip->route, trip->bytes);
+	if (trip->route == BPS_ROUTE_TAKE || trip->trial)
+		trip->started_ns = bps_now_ns();
+	return rc;
+}
+
+/* When the call is done, with @rc, which is returned. */
+static int arrive(const struct bps_mpi *mpi, const struct trip *trip, int rc)
+{
+	uint64_t ns;
+
+	if (trip->started_ns == 0)
+		return rc;
+	ns = bps_now_ns() - trip->started_ns;
+	if (trip->route == BPS_ROUTE_TAKE)
+		bps_stats_time(trip->coll, ns);
+	if (trip->trial)
+		trip->trial->took_ns = trip->route == BPS_ROUTE_TAKE && rc != mpi->success
+		                               ? BPS_COST_FAILED_NS
+		                               : (int64_t)ns;
+	return rc;
+}
+
+static uint64_t least_bytes(void)
+{
+	return bps_cost_least_bytes(&bps_job.config, bps_job.boxes.n_boxes == 1);
+}
+
 /* Raise @reason through the communicator's error handler; its code is returned. */
 static int raise_error(const struct bps_mpi *mpi, const struct bps_comm *comm,
                        const struct bps_reason *reason)
@@ -31,16 +115,6 @@ static int raise_error(const struct bps_mpi *mpi, const struct bps_comm *comm,
 		bps_error("%s", reason->text);
 	mpi->Comm_call_errhandler(comm->handle, mpi->err_other);
 	return mpi->err_other;
-}
-
-static int cut(const struct bps_comm *comm, uint64_t bytes, struct bps_cut *ret_cut)
-{
-	uint32_t part = comm->shape.slot_bytes;
-
-	if (comm->members.n_members == 1)
-		return bps_cut_make(bytes, part, 1, ret_cut);
-	part = bps_plan_partition(bytes, part, comm->n_servers);
-	return bps_cut_make(bytes, part, comm->n_servers, ret_cut);
 }
 
 /* Carry @call, whose buffers, type, operation and root are set. @root: its member. */
@@ -53,11 +127,12 @@ static int carry(const struct bps_mpi *mpi, const struct bps_comm *comm,
 		.owner = (void *)(uintptr_t)comm,
 		.warn_ns = (uint64_t)bps_job.config.timeout_s * BPS_NS_PER_S,
 	};
-	uint64_t started_ns = bps_now_ns();
 	struct bps_reason reason;
 	int error;
 
-	error = cut(comm, bytes, &call->cut);
+	error = bps_comm_cut(&bps_job, comm, call->coll, root, bytes, &call->cut);
+	if (error == -EIO)
+		return mpi->err_other; /* said by the MPI library */
 	if (error < 0) {
 		reason.error = error;
 		snprintf(reason.text, sizeof(reason.text),
@@ -74,7 +149,6 @@ static int carry(const struct bps_mpi *mpi, const struct bps_comm *comm,
 		                  call, (uint16_t)root);
 	bps_progress_begin(mpi);
 	error = bps_stage_run(comm->stage, call, &wait, &reason);
-	bps_stats_time(call->coll, bps_now_ns() - started_ns);
 	return error < 0 ? raise_error(mpi, comm, &reason) : mpi->success;
 }
 
@@ -114,12 +188,14 @@ static enum bps_route route_allreduce(const struct bps_mpi *mpi, const void *cal
 		bps_abi_reduction(mpi, type, op, &ret_call->dtype, &ret_call->redop);
 	call.invalid = null_buffer(mpi, sendbuf, recvbuf) || comm == mpi->comm_null;
 	call.alias_refused = sendbuf == recvbuf && !mpi->alias_ok;
-	route = bps_route_call(&call, bps_job.config.threshold_bytes);
+	route = bps_route_call(&call, least_bytes());
 	if (route != BPS_ROUTE_TAKE)
 		return route;
 	if (bps_mpi_internal_caller(mpi, caller))
 		return BPS_ROUTE_INTERNAL;
-	*ret_comm = bps_comm_get(&bps_job, comm);
+	if (bps_job.config.mode == BPS_MODE_NEVER)
+		return BPS_ROUTE_NEVER;
+	*ret_comm = bps_comm_get(&bps_job, comm, call.bytes);
 	return (*ret_comm)->route;
 }
 
@@ -128,19 +204,23 @@ static int allreduce(const struct bps_mpi *mpi, const void *caller, const void *
                      bps_handle handle)
 {
 	struct bps_stage_call call = { .coll = BPS_ALLREDUCE, .name = "MPI_Allreduce" };
+	struct trip trip = { .coll = BPS_ALLREDUCE, .name = "MPI_Allreduce" };
 	const struct bps_comm *comm = NULL;
-	uint64_t bytes = 0;
-	enum bps_route route;
+	int rc;
 
-	route = route_allreduce(mpi, caller, sendbuf, recvbuf, count, type, op, handle,
-	                        &call, &bytes, &comm);
-	bps_stats_count(BPS_ALLREDUCE, route, bytes);
-	if (route != BPS_ROUTE_TAKE)
-		return mpi->Allreduce(sendbuf, recvbuf, count, type, op, handle);
+	trip.route = route_allreduce(mpi, caller, sendbuf, recvbuf, count, type, op,
+	                             handle, &call, &trip.bytes, &comm);
+	rc = depart(mpi, comm, &trip);
+	if (rc != mpi->success)
+		return rc;
 	call.root = -1;
 	call.input = sendbuf == mpi->in_place ? recvbuf : sendbuf;
 	call.output = recvbuf;
-	return carry(mpi, comm, &call, bytes, 0);
+	if (trip.route == BPS_ROUTE_TAKE)
+		rc = carry(mpi, comm, &call, trip.bytes, 0);
+	else
+		rc = mpi->Allreduce(sendbuf, recvbuf, count, type, op, handle);
+	return arrive(mpi, &trip, rc);
 }
 
 int bps_allreduce(const struct bps_mpi *mpi, const void *caller, const void *sendbuf,
@@ -199,12 +279,14 @@ static enum bps_route route_bcast(const struct bps_mpi *mpi, const void *caller,
 	call.bytes = bcast->bytes;
 	call.invalid = (bcast->contiguous && !bcast->buffer) ||
 	               bcast->buffer == mpi->in_place || bcast->handle == mpi->comm_null;
-	route = bps_route_call(&call, bps_job.config.threshold_bytes);
+	route = bps_route_call(&call, least_bytes());
 	if (route != BPS_ROUTE_TAKE)
 		return route;
 	if (bps_mpi_internal_caller(mpi, caller))
 		return BPS_ROUTE_INTERNAL;
-	bcast->comm = bps_comm_get(&bps_job, bcast->handle);
+	if (bps_job.config.mode == BPS_MODE_NEVER)
+		return BPS_ROUTE_NEVER;
+	bcast->comm = bps_comm_get(&bps_job, bcast->handle, bcast->bytes);
 	if (bcast->comm->route == BPS_ROUTE_TAKE &&
 	    (bcast->root < 0 || (uint32_t)bcast->root >= bcast->comm->size))
 		return BPS_ROUTE_INVALID;
@@ -252,6 +334,26 @@ static int carry_packed(const struct bps_mpi *mpi, const struct bcast *bcast)
 	return rc;
 }
 
+static int broadcast(const struct bps_mpi *mpi, const void *caller, struct bcast *bcast)
+{
+	struct trip trip = { .coll = BPS_BCAST, .name = "MPI_Bcast" };
+	int rc;
+
+	trip.route = route_bcast(mpi, caller, bcast);
+	trip.bytes = bcast->bytes;
+	rc = depart(mpi, bcast->comm, &trip);
+	if (rc != mpi->success)
+		return rc;
+	if (trip.route != BPS_ROUTE_TAKE)
+		rc = mpi->Bcast(bcast->buffer, bcast->count, bcast->type, bcast->root,
+		                bcast->handle);
+	else if (bcast->contiguous)
+		rc = carry_bcast(mpi, bcast, bcast->buffer);
+	else
+		rc = carry_packed(mpi, bcast);
+	return arrive(mpi, &trip, rc);
+}
+
 int bps_bcast(const struct bps_mpi *mpi, const void *caller, void *buffer, int count,
               bps_handle type, int root, bps_handle comm)
 {
@@ -260,20 +362,12 @@ int bps_bcast(const struct bps_mpi *mpi, const void *caller, void *buffer, int c
 		               .root = root,
 		               .type = type,
 		               .handle = comm };
-	enum bps_route route;
 	int rc;
 
 	if (inside)
 		return mpi->Bcast(buffer, count, type, root, comm);
 	inside++;
-	route = route_bcast(mpi, caller, &bcast);
-	bps_stats_count(BPS_BCAST, route, bcast.bytes);
-	if (route != BPS_ROUTE_TAKE)
-		rc = mpi->Bcast(buffer, count, type, root, comm);
-	else if (bcast.contiguous)
-		rc = carry_bcast(mpi, &bcast, buffer);
-	else
-		rc = carry_packed(mpi, &bcast);
+	rc = broadcast(mpi, caller, &bcast);
 	inside--;
 	return rc;
 }

@@ -10,16 +10,15 @@
 #include "base/atomic.h"
 #include "base/log.h"
 #include "interpose/boxprobe.h"
+#include "interpose/comm-plan.h"
+#include "interpose/stats.h"
 #include "transport/fdpass.h"
 
-/* A box that is alone has only its cache to fit; see docs/performance.md. */
-#define ALONE_SLOT_BYTES (128u << 10)
-#define ALONE_SLOTS      8u
-#define MIN_SLOTS        4u
-#define MAX_SLOTS        512u
+/* To set up a communicator takes about as long as to sum so much in a box. */
+#define GROWN_BYTES (UINT64_C(4) << 20)
 
 /* Every rank's word in the setup. */
-struct card {
+struct bps_comm_card {
 	uint64_t cookie; /* names the communicator, and the box's stage; a leader's counts
 	                  */
 	int32_t error;
@@ -122,7 +121,7 @@ static int open_stage(struct bps_job *job, struct bps_comm *comm, uint64_t cooki
 	                       &comm->stage);
 	close(letter->fds[0]);
 	free(letter);
-	return error;
+	return error < 0 ? error : bps_comm_divide(comm);
 }
 
 static int send_stage(struct bps_job *job, const struct bps_comm *comm, uint64_t cookie,
@@ -171,6 +170,8 @@ static int create_stage(struct bps_job *job, struct bps_comm *comm, uint64_t coo
 	}
 	comm->staging_bytes = bytes;
 	error = bps_stage_create(&comm->shape, &comm->stage, &memfd);
+	if (error == 0)
+		error = bps_comm_divide(comm);
 	if (error < 0)
 		return error;
 	if (comm->engine)
@@ -225,47 +226,6 @@ static bool translate(const struct bps_job *job, struct bps_comm *comm)
 	return inside;
 }
 
-/* The servers that sum for it: the dedicated ones, or those of its own boxes. */
-static int choose_servers(const struct bps_job *job, struct bps_comm *comm)
-{
-	bool colocated = job->hosts.n_hosts == 0;
-	uint32_t i;
-
-	comm->n_servers = colocated ? comm->members.n_members : job->n_servers;
-	comm->servers = calloc(comm->n_servers, sizeof(*comm->servers));
-	if (!comm->servers)
-		return -ENOMEM;
-	for (i = 0; i < comm->n_servers; i++)
-		comm->servers[i] = colocated ? comm->members.box[i] : i;
-	return 0;
-}
-
-static void choose_shape(const struct bps_job *job, struct bps_comm *comm)
-{
-	struct bps_stage_shape *shape = &comm->shape;
-	uint64_t part = job->config.partition_bytes, window = job->config.window_bytes;
-	uint64_t slots = 4 * (uint64_t)comm->n_servers * (window / part + 1);
-	uint32_t least;
-
-	shape->n_ranks = comm->members.n_local[comm->member];
-	if (comm->members.n_members == 1) {
-		shape->slot_bytes = ALONE_SLOT_BYTES;
-		shape->n_slots = ALONE_SLOTS;
-	} else {
-		shape->slot_bytes = (uint32_t)(part - part % BPS_CUT_UNIT);
-		shape->n_slots = slots < MAX_SLOTS             ? (uint32_t)slots
-		                 : comm->n_servers < MAX_SLOTS ? MAX_SLOTS
-		                                               : comm->n_servers;
-	}
-	/* Fewer slots than servers would hang: each server may wait for another part. */
-	least = comm->members.n_members == 1 || comm->n_servers < MIN_SLOTS
-	                ? MIN_SLOTS
-	                : comm->n_servers;
-	while (shape->n_slots / 2 >= least &&
-	       bps_stage_bytes(shape) > job->config.staging_bytes / 4)
-		shape->n_slots /= 2;
-}
-
 static int find_members(const struct bps_job *job, struct bps_comm *comm)
 {
 	uint32_t m, r;
@@ -288,9 +248,7 @@ static int find_members(const struct bps_job *job, struct bps_comm *comm)
 			comm->local_ranks[comm->members.index_of[r]] =
 				comm->world_ranks[r];
 	}
-	error = choose_servers(job, comm);
-	choose_shape(job, comm);
-	return error;
+	return bps_comm_plan(job, comm);
 }
 
 /* -- the leader's group -- */
@@ -355,7 +313,9 @@ static void comm_free(struct bps_job *job, struct bps_comm *comm)
 	free(comm->world_ranks);
 	free(comm->local_ranks);
 	free(comm->leaders);
-	free(comm->servers);
+	bps_comm_plan_free(comm);
+	free(comm->cards);
+	free(comm->cost);
 	free(comm);
 }
 
@@ -364,6 +324,15 @@ static void leave(struct bps_comm *comm)
 	if (comm->joined)
 		comm->kept = !bps_engine_leave(comm->engine, &comm->group);
 	comm->joined = false;
+}
+
+/* Say what was learnt, once; the communicator goes. */
+static void report(const struct bps_job *job, struct bps_comm *comm)
+{
+	if (job->config.stats && comm->cost && comm->rank == 0)
+		bps_stats_learnt(comm->name, comm->cost);
+	free(comm->cost);
+	comm->cost = NULL;
 }
 
 /* Drop what a failed setup made, so that the communicator costs nothing. */
@@ -393,6 +362,10 @@ static int prepare(struct bps_job *job, struct bps_comm *comm, uint64_t cookie)
 {
 	int error = find_members(job, comm);
 
+	if (error == 0 && job->config.mode == BPS_MODE_AUTO) {
+		comm->cost = calloc(1, sizeof(*comm->cost));
+		error = comm->cost ? 0 : -ENOMEM;
+	}
 	if (error < 0 || comm->index != 0)
 		return error;
 	if (comm->members.n_members > 1)
@@ -413,7 +386,7 @@ static bool agree(const struct bps_job *job, const struct bps_comm *comm, int er
 
 /* After the cards: every leader has sent its stage, and all cookies are known. */
 static int connect_ranks(struct bps_job *job, struct bps_comm *comm,
-                         const struct card *cards)
+                         const struct bps_comm_card *cards)
 {
 	uint32_t leader, r;
 	int error = 0;
@@ -435,13 +408,14 @@ static int connect_ranks(struct bps_job *job, struct bps_comm *comm,
 }
 
 /* Two collectives on @comm, whatever happens on this rank. */
-static void set_up(struct bps_job *job, struct bps_comm *comm, struct card *cards)
+static void set_up(struct bps_job *job, struct bps_comm *comm)
 {
 	const struct bps_mpi *mpi = job->mpi;
 	bps_handle byte = mpi->type[BPS_MPI_BYTE];
-	struct card mine = { .cookie = new_cookie(job) };
+	struct bps_comm_card mine = { .cookie = new_cookie(job) }, *cards = comm->cards;
 	int error;
 
+	find_name(job, comm);
 	mine.error = prepare(job, comm, mine.cookie);
 	mpi->Allgather(&mine, sizeof(mine), byte, cards, sizeof(mine), byte,
 	               comm->handle);
@@ -474,35 +448,46 @@ static enum bps_route classify(struct bps_job *job, struct bps_comm *comm)
 static struct bps_comm *comm_new(struct bps_job *job, bps_handle handle)
 {
 	struct bps_comm *comm = calloc(1, sizeof(*comm));
-	struct card *cards = NULL;
 	int size = 0;
 
 	job->mpi->Comm_size(handle, &size);
 	if (comm) {
 		comm->world_ranks = calloc((size_t)size, sizeof(uint32_t));
-		cards = calloc((size_t)size, sizeof(*cards));
+		comm->cards = calloc((size_t)size, sizeof(*comm->cards));
 	}
-	if (!comm || !comm->world_ranks || !cards) {
+	if (!comm || !comm->world_ranks || !comm->cards) {
 		bps_error(
 			"out of memory: a call goes to the MPI library on this rank alone");
-		free(cards);
-		if (comm)
+		if (comm) {
 			free(comm->world_ranks);
+			free(comm->cards);
+		}
 		free(comm);
 		return NULL;
 	}
 	comm->handle = handle;
 	bps_list_init(&comm->link);
 	comm->route = classify(job, comm);
-	if (comm->route == BPS_ROUTE_TAKE) {
-		find_name(job, comm);
-		set_up(job, comm, cards);
-	}
-	free(cards);
+	if (comm->route == BPS_ROUTE_TAKE)
+		comm->route = BPS_ROUTE_YOUNG;
 	return comm;
 }
 
-const struct bps_comm *bps_comm_get(struct bps_job *job, bps_handle handle)
+/* Set up what is worth it: programs make and free communicators without end. */
+static struct bps_comm *grow(struct bps_job *job, struct bps_comm *comm, uint64_t bytes)
+{
+	if (comm->route != BPS_ROUTE_YOUNG)
+		return comm;
+	comm->young_bytes += bytes;
+	if (job->config.mode != BPS_MODE_AUTO || comm->young_bytes >= GROWN_BYTES) {
+		comm->route = BPS_ROUTE_TAKE;
+		set_up(job, comm);
+	}
+	return comm;
+}
+
+const struct bps_comm *bps_comm_get(struct bps_job *job, bps_handle handle,
+                                    uint64_t bytes)
 {
 	const struct bps_mpi *mpi = job->mpi;
 	struct bps_comm *comm = NULL;
@@ -511,7 +496,7 @@ const struct bps_comm *bps_comm_get(struct bps_job *job, bps_handle handle)
 	if (mpi->Comm_get_attr(handle, job->keyval, &comm, &found) != mpi->success)
 		return &unknown;
 	if (found)
-		return comm;
+		return grow(job, comm, bytes);
 	comm = comm_new(job, handle);
 	if (!comm)
 		return &unknown;
@@ -519,7 +504,7 @@ const struct bps_comm *bps_comm_get(struct bps_job *job, bps_handle handle)
 	bps_list_push_back(&job->comms, &comm->link);
 	pthread_mutex_unlock(&job->lock);
 	mpi->Comm_set_attr(handle, job->keyval, comm);
-	return comm;
+	return grow(job, comm, bytes);
 }
 
 /* The attribute is not copied: a duplicate is a communicator of its own. */
@@ -540,6 +525,7 @@ static int attr_delete(bps_handle handle, int keyval, void *value, void *extra)
 	(void)handle, (void)keyval;
 	if (!job->active) /* MPI_Finalize has swept it already */
 		return ((const struct bps_mpi *)extra)->success;
+	report(job, comm);
 	leave(comm);
 	if (!comm->kept) {
 		pthread_mutex_lock(&job->lock);
@@ -567,7 +553,10 @@ void bps_comm_deinit(struct bps_job *job)
 	struct bps_comm *comm;
 
 	BPS_LIST_FOREACH(comm, &job->comms, link)
-	leave(comm);
+	{
+		report(job, comm);
+		leave(comm);
+	}
 }
 
 void bps_comm_sweep(struct bps_job *job)

@@ -45,6 +45,15 @@ struct bps_job_server {
 	bool local;
 };
 
+/* The links of boxes and of dedicated servers, in bytes a second each way. */
+struct bps_rates {
+	double *boxes;   /* [boxes] */
+	double *servers; /* [hosts] */
+	/* while they are found out: boxes, then servers */
+	double *said;
+	int64_t *mine, *all;
+};
+
 struct bps_job {
 	bool active; /* calls are taken; false: everything passes */
 	bool seen;   /* MPI_Init went through us */
@@ -62,6 +71,7 @@ struct bps_job {
 	struct bps_hostlist hosts;      /* the dedicated servers; empty: colocated ones */
 	struct bps_job_server *servers; /* [n_servers], on every rank where boxes > 1 */
 	uint32_t n_servers;
+	struct bps_rates rates;
 	int keyval;  /* of our attribute on communicators */
 	int fd_sock; /* fdpass; -1: none */
 

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/cpuset.h"
 #include "base/hostlist.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -20,11 +19,9 @@
 #include "interpose/job.h"
 #include "interpose/progress.h"
 #include "interpose/rendezvous.h"
+#include "interpose/servers.h"
 #include "interpose/stats.h"
 #include "transport/memory.h"
-#include "transport/netif.h"
-
-#define DEFAULT_SERVER_PORT 7000
 
 struct bps_job bps_job = { .fd_sock = -1, .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -35,190 +32,7 @@ struct charter {
 	uint8_t id[16];
 };
 
-/* -- servers -- */
-
-static int parse_servers(const struct bps_config *config, struct bps_hostlist *ret)
-{
-	char why[512];
-	int error = bps_hostlist_parse("BPSMPI_SERVERS", config->servers,
-	                               DEFAULT_SERVER_PORT, ret, why, sizeof(why));
-
-	if (error < 0)
-		bps_error("%s", why);
-	return error;
-}
-
-static void name_dedicated(struct bps_job *job)
-{
-	uint32_t i;
-
-	for (i = 0; i < job->n_servers; i++) {
-		const struct bps_host *host = &job->hosts.hosts[i];
-
-		snprintf(job->servers[i].name, sizeof(job->servers[i].name), "%.120s:%u",
-		         host->name, host->port);
-	}
-}
-
-/* One server a box, in the order of boxes. */
-static void name_colocated(struct bps_job *job)
-{
-	uint32_t i;
-
-	for (i = 0; i < job->n_servers; i++) {
-		const struct bps_rank_card *card = &job->cards[job->boxes.leader[i]];
-		struct bps_job_server *server = &job->servers[i];
-		char addr[BPS_ADDR_CHARS];
-
-		bps_addr_format(&card->addr, addr, sizeof(addr));
-		snprintf(server->name, sizeof(server->name), "of rank %u on %.40s (%s)",
-		         job->boxes.leader[i], card->host, addr);
-		server->addrs[0] = card->addr;
-		server->n_addrs = 1;
-		server->local = job->boxes.leader[i] == job->rank;
-	}
-}
-
-/* Every rank's: how many there are decides how an operation is cut. */
-static int name_servers(struct bps_job *job)
-{
-	bool dedicated = job->hosts.n_hosts > 0;
-
-	job->n_servers = dedicated ? job->hosts.n_hosts : job->boxes.n_boxes;
-	job->servers = calloc(job->n_servers, sizeof(*job->servers));
-	if (!job->servers)
-		return -ENOMEM;
-	if (dedicated)
-		name_dedicated(job);
-	else
-		name_colocated(job);
-	return 0;
-}
-
-/* Only who connects to the dedicated servers asks for their addresses. */
-static int resolve_servers(struct bps_job *job, struct bps_reason *ret_reason)
-{
-	char why[256];
-	uint32_t i;
-
-	for (i = 0; i < job->hosts.n_hosts; i++) {
-		struct bps_job_server *server = &job->servers[i];
-		const struct bps_host *host = &job->hosts.hosts[i];
-
-		server->n_addrs = bps_addr_resolve(host->name, host->port, server->addrs,
-		                                   8, why, sizeof(why));
-		if (server->n_addrs < 0) {
-			snprintf(ret_reason->text, sizeof(ret_reason->text),
-			         "BPSMPI_SERVERS: %.240s", why);
-			return server->n_addrs;
-		}
-	}
-	return 0;
-}
-
 /* -- the engine -- */
-
-static int start_engine(struct bps_job *job)
-{
-	const struct bps_config *c = &job->config;
-	uint64_t part = c->partition_bytes - c->partition_bytes % BPS_CUT_UNIT;
-	struct bps_engine_config config = {
-		.client = {
-			.peer = job->rank,
-			.n_peers = job->size,
-			.host = job->cards[job->rank].host,
-			.slot_bytes = (uint32_t)part,
-			.n_slots = (uint32_t)(c->window_bytes / part ? c->window_bytes / part : 1),
-			.timeout_ns = (uint64_t)c->timeout_s * BPS_NS_PER_S,
-		},
-		.server_memory_bytes = c->server_memory_bytes,
-		.retry_ns = (uint64_t)c->retry_s * BPS_NS_PER_S,
-	};
-	struct bps_cpuset cpus;
-
-	if (job->engine)
-		return 0;
-	if (job->config.cpus[0]) {
-		if (bps_cpuset_usable("BPSMPI_CPUS", job->config.cpus, &cpus) < 0)
-			return -EINVAL;
-		config.cpus = &cpus;
-	}
-	memcpy(config.client.job, job->id, sizeof(job->id));
-	return bps_engine_start(&config, &job->engine);
-}
-
-/* The addresses of the interface that the user asked for, where there is a wish. */
-static int choose_sources(struct bps_job *job, struct bps_reason *ret_reason)
-{
-	char why[512];
-	int n;
-
-	if (job->config.interface[0] == '\0' || job->n_sources > 0)
-		return 0;
-	n = bps_netif_select(job->config.interface, job->sources, BPS_MAX_SOURCES, why,
-	                     sizeof(why));
-	if (n < 1) {
-		snprintf(ret_reason->text, sizeof(ret_reason->text),
-		         "BPSMPI_INTERFACE: %.480s", why);
-		return n < 0 ? n : -ENODEV;
-	}
-	job->n_sources = n;
-	job->local = job->sources[0];
-	return 0;
-}
-
-/* Where a connection to @server leaves from; NULL: by route. */
-static const struct bps_addr *source_for(const struct bps_job *job,
-                                         const struct bps_job_server *server)
-{
-	int i;
-
-	for (i = 0; i < job->n_sources; i++) {
-		if (job->sources[i].sa.sa_family == server->addrs[0].sa.sa_family)
-			return &job->sources[i];
-	}
-	return job->n_sources ? &job->sources[0] : NULL;
-}
-
-static int connect_engine(struct bps_job *job, struct bps_reason *ret_reason)
-{
-	struct bps_engine_server *servers = calloc(job->n_servers, sizeof(*servers));
-	uint32_t i;
-	int error;
-
-	if (!servers)
-		return -ENOMEM;
-	for (i = 0; i < job->n_servers; i++)
-		servers[i] = (struct bps_engine_server){
-			.name = job->servers[i].name,
-			.addrs = job->servers[i].addrs,
-			.n_addrs = job->servers[i].n_addrs,
-			.source = source_for(job, &job->servers[i]),
-			.local = job->servers[i].local,
-		};
-	error = bps_engine_connect(job->engine, servers, job->n_servers, ret_reason);
-	free(servers);
-	return error;
-}
-
-/* Under the lock. A reason without text: it was logged. */
-static int ready_engine(struct bps_job *job, struct bps_reason *ret_reason)
-{
-	int error;
-
-	ret_reason->text[0] = '\0';
-	if (job->connected)
-		return 0;
-	error = start_engine(job);
-	if (error == 0)
-		error = choose_sources(job, ret_reason);
-	if (error == 0)
-		error = resolve_servers(job, ret_reason);
-	if (error == 0)
-		error = connect_engine(job, ret_reason);
-	job->connected = error == 0;
-	return error;
-}
 
 int bps_job_engine(struct bps_job *job, struct bps_engine **ret_engine)
 {
@@ -226,7 +40,7 @@ int bps_job_engine(struct bps_job *job, struct bps_engine **ret_engine)
 	int error;
 
 	pthread_mutex_lock(&job->lock);
-	error = ready_engine(job, &reason);
+	error = bps_servers_connect(job, &reason);
 	*ret_engine = job->engine;
 	pthread_mutex_unlock(&job->lock);
 	if (error < 0 && reason.text[0])
@@ -247,7 +61,7 @@ static bool read_config(struct bps_job *job)
 		fd = bps_log_set_fd(-1);
 	good = bps_config_parse(&job->config, environ) == 0;
 	if (good && job->rank == 0 && job->config.enable && job->config.servers[0])
-		good = parse_servers(&job->config, &job->hosts) == 0;
+		good = bps_servers_parse(&job->config, &job->hosts) == 0;
 	if (job->rank != 0)
 		bps_log_set_fd(fd);
 	bps_log_set_level(job->config.log);
@@ -375,23 +189,6 @@ static int make_boxes(struct bps_job *job)
 	return error;
 }
 
-/* A leader's part of MPI_Init, where there is more than one box. */
-static int serve(struct bps_job *job, struct bps_reason *ret_reason)
-{
-	struct bps_addr addr;
-	int error = choose_sources(job, ret_reason);
-
-	if (error == 0)
-		error = start_engine(job);
-	if (error < 0 || job->hosts.n_hosts > 0)
-		return error;
-	addr = job->local;
-	if (addr.bytes == 0)
-		return -EADDRNOTAVAIL;
-	bps_addr_set_port(&addr, (uint16_t)job->config.port);
-	return bps_engine_serve(job->engine, &addr, &job->cards[job->rank].addr);
-}
-
 /* Each step is a collective, so that all ranks know at the same point that one failed. */
 static bool set_up(struct bps_job *job)
 {
@@ -407,13 +204,17 @@ static bool set_up(struct bps_job *job)
 		return false;
 	leads = job->boxes.leader[job->box] == job->rank;
 	if (leads)
-		card->error = serve(job, &reason);
+		card->error = bps_servers_listen(job, &reason);
 	snprintf(card->why, sizeof(card->why), "%.*s", BPS_WHY_CHARS - 1, reason.text);
 	if (share_cards(job) < 0 || !all_fine(job))
 		return false;
-	card->error = name_servers(job);
+	card->error = bps_servers_name(job);
 	if (leads && card->error == 0)
-		card->error = ready_engine(job, &reason);
+		card->error = bps_servers_connect(job, &reason);
+	snprintf(card->why, sizeof(card->why), "%.*s", BPS_WHY_CHARS - 1, reason.text);
+	if (share_cards(job) < 0 || !all_fine(job))
+		return false;
+	card->error = bps_servers_rate(job, &reason);
 	snprintf(card->why, sizeof(card->why), "%.*s", BPS_WHY_CHARS - 1, reason.text);
 	return share_cards(job) == 0 && all_fine(job);
 }
@@ -463,6 +264,7 @@ static void tear_down(struct bps_job *job)
 	bps_hostlist_deinit(&job->hosts);
 	free(job->cards);
 	free(job->servers);
+	bps_servers_free_rates(job);
 	free(job->wake_fds);
 	job->cards = NULL;
 	job->servers = NULL;
@@ -489,15 +291,17 @@ static bool allocate(struct bps_job *job)
 
 static void announce(const struct bps_job *job)
 {
-	const char *kind = job->hosts.n_hosts ? "dedicated" : "colocated";
+	uint32_t carried = job->n_servers - job->hosts.n_hosts;
 
 	if (job->rank != 0)
 		return;
 	if (job->boxes.n_boxes == 1)
 		bps_info("bytepsmpi %s: %u ranks in one box", BPS_VERSION, job->size);
 	else
-		bps_info("bytepsmpi %s: %u ranks in %u boxes, %u %s servers", BPS_VERSION,
-		         job->size, job->boxes.n_boxes, job->n_servers, kind);
+		bps_info("bytepsmpi %s: %u ranks in %u boxes, %u dedicated and %u "
+		         "colocated servers",
+		         BPS_VERSION, job->size, job->boxes.n_boxes, job->hosts.n_hosts,
+		         carried);
 }
 
 void bps_job_start(struct bps_job *job)

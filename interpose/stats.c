@@ -6,6 +6,9 @@
 #include "base/atomic.h"
 #include "base/log.h"
 
+/* A process's; programs make and free communicators without end. */
+#define MAX_COST_LINES 32
+
 static struct {
 	uint64_t calls, bytes;
 } counts[BPS_N_COLLS][BPS_N_ROUTES];
@@ -47,8 +50,29 @@ static void print_coll(enum bps_coll coll, const char *name)
 	              (unsigned long long)passed, passes);
 }
 
+static const char *const coll_names[] = {
+	[BPS_ALLREDUCE] = "MPI_Allreduce",
+	[BPS_BCAST] = "MPI_Bcast",
+};
+
+void bps_stats_learnt(const char *name, const struct bps_cost *cost)
+{
+	static uint32_t n_lines;
+	char text[700];
+	int coll;
+
+	for (coll = BPS_ALLREDUCE; coll < BPS_N_COLLS; coll++) {
+		if (bps_cost_format(cost, (enum bps_coll)coll, text, sizeof(text)) &&
+		    bps_add_relaxed(&n_lines, 1u) < MAX_COST_LINES)
+			bps_log_write("stats", "cost %s %s: %s", name, coll_names[coll],
+			              text);
+	}
+}
+
 void bps_stats_print(void)
 {
-	print_coll(BPS_ALLREDUCE, "MPI_Allreduce");
-	print_coll(BPS_BCAST, "MPI_Bcast");
+	int coll;
+
+	for (coll = BPS_ALLREDUCE; coll < BPS_N_COLLS; coll++)
+		print_coll((enum bps_coll)coll, coll_names[coll]);
 }

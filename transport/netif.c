@@ -254,3 +254,19 @@ int bps_netif_candidates(struct bps_addr *ret, int max)
 	}
 	return n < 0 ? n : n_found;
 }
+
+int bps_netif_name(const struct bps_addr *addr, char *ret_name)
+{
+	struct bps_netif list[BPS_NETIF_MAX];
+	struct bps_addr bare = *addr;
+	int n = bps_netif_list(list, BPS_NETIF_MAX);
+
+	bps_addr_set_port(&bare, 0);
+	for (int i = 0; i < n; i++) {
+		if (!bps_addr_equal(&list[i].addr, &bare))
+			continue;
+		memcpy(ret_name, list[i].name, IF_NAMESIZE);
+		return 0;
+	}
+	return n < 0 ? n : -ENODEV;
+}

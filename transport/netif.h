@@ -46,6 +46,12 @@ int bps_netif_select(const char *spec, struct bps_addr *ret, int max, char *why,
                      size_t why_bytes);
 
 /**
+ * bps_netif_name() - the interface of this box that has @addr; its port does not matter.
+ * @ret_name: IF_NAMESIZE bytes. Return: 0; -ENODEV; or a negative errno.
+ */
+int bps_netif_name(const struct bps_addr *addr, char *ret_name);
+
+/**
  * bps_netif_candidates() - all usable addresses, to be published where no interface was
  * asked for; the best first. Return: how many, at most @max, maybe 0; or a negative
  * errno.

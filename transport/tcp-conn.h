@@ -92,6 +92,9 @@ void bps_tcp_conn_fail(struct bps_tcp_conn *conn, int error);
 /** bps_tcp_conn_drain() - end our side, and wait for the peer's end. */
 void bps_tcp_conn_drain(struct bps_tcp_conn *conn);
 
+/** bps_tcp_count() - bps_conn_count() of a connection over TCP. */
+void bps_tcp_count(const struct bps_conn *base, struct bps_conn_counts *ret_counts);
+
 /** bps_tcp_turn() - ask for a turn; whether @conn may send now. */
 bool bps_tcp_turn(struct bps_tcp_conn *conn);
 /** bps_tcp_turn_over() - a message is out: others go first, if there are any. */

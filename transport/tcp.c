@@ -23,7 +23,11 @@ static void on_settle(struct bps_defer *defer);
 static void tcp_send(struct bps_conn *base, struct bps_send *send);
 static void tcp_close(struct bps_conn *base);
 
-static const struct bps_conn_ops tcp_ops = { .send = tcp_send, .close = tcp_close };
+static const struct bps_conn_ops tcp_ops = {
+	.send = tcp_send,
+	.close = tcp_close,
+	.count = bps_tcp_count,
+};
 
 static struct bps_tcp_conn *of_base(struct bps_conn *base)
 {

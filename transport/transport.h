@@ -57,9 +57,18 @@ struct bps_conn_events {
 	void (*down)(void *owner, int error);
 };
 
+/* Packets of a connection since its beginning, modulo 2^32. */
+struct bps_conn_counts {
+	uint32_t n_sent;       /* with payload, those sent again included */
+	uint32_t n_resent;     /* of those, sent again: taken for lost */
+	uint32_t n_disordered; /* received before an earlier one, which may be lost */
+};
+
 struct bps_conn_ops {
 	void (*send)(struct bps_conn *conn, struct bps_send *send);
 	void (*close)(struct bps_conn *conn);
+	/* what the network did to it so far; NULL: there is none between the two */
+	void (*count)(const struct bps_conn *conn, struct bps_conn_counts *ret_counts);
 };
 
 /* Embedded in each transport's own connection. */
@@ -90,6 +99,15 @@ static inline void bps_conn_bind(struct bps_conn *conn,
 static inline void bps_conn_send(struct bps_conn *conn, struct bps_send *send)
 {
 	conn->ops->send(conn, send);
+}
+
+/** bps_conn_count() - how the network treated @conn; all 0 where there is none. */
+static inline void bps_conn_count(const struct bps_conn *conn,
+                                  struct bps_conn_counts *ret_counts)
+{
+	*ret_counts = (struct bps_conn_counts){ 0 };
+	if (conn->ops->count)
+		conn->ops->count(conn, ret_counts);
 }
 
 /**

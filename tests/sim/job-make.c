@@ -7,6 +7,9 @@
 
 #include "tests/sim/expect.h"
 
+/* Of bandwidth, in the time that a message takes of a core. */
+#define COST_BYTES 64u
+
 static void *must(void *memory)
 {
 	if (!memory)
@@ -189,10 +192,16 @@ static uint64_t pick_bytes(struct bps_sim_job *job, const struct bps_op *op)
 	return (bytes + element - 1) / element * element;
 }
 
-static void pick_op(struct bps_sim_group *group, struct bps_op *op)
+static void pick_op(struct bps_sim_call *call, struct bps_op *op)
 {
+	struct bps_sim_group *group = call->group;
 	const struct bps_sim_job_config *config = &group->job->config;
-	uint32_t partition = config->slot_bytes;
+	struct bps_plan plan = {
+		.n_servers = group->n_servers,
+		.weights = group->weights,
+		.max_bytes = config->slot_bytes,
+		.cost_bytes = UINT32_MAX, /* parts as large as they may be */
+	};
 	uint64_t bytes = config->op_bytes;
 
 	op->coll = BPS_ALLREDUCE;
@@ -202,9 +211,9 @@ static void pick_op(struct bps_sim_group *group, struct bps_op *op)
 		pick_kind(group, op);
 		bytes = pick_bytes(group->job, op);
 	} else {
-		partition = bps_plan_partition(bytes, partition, group->n_servers);
+		plan.cost_bytes = COST_BYTES;
 	}
-	if (bps_cut_make(bytes, partition, group->n_servers, &op->cut) < 0)
+	if (bps_cut_make(&plan, bytes, call->number, call->slices, &op->cut) < 0)
 		abort();
 }
 
@@ -218,7 +227,8 @@ static void make_call(struct bps_sim_group *group, uint32_t number)
 	call->group = group;
 	call->number = number;
 	call->shares = must(calloc(group->n_members, sizeof(*call->shares)));
-	pick_op(group, &op);
+	call->slices = must(calloc(group->n_servers, sizeof(*call->slices)));
+	pick_op(call, &op);
 	call->cut = op.cut;
 	for (m = 0; m < group->n_members; m++) {
 		struct bps_sim_share *share = &call->shares[m];
@@ -233,6 +243,25 @@ static void make_call(struct bps_sim_group *group, uint32_t number)
 	}
 	if (!job->config.no_bytes)
 		expect(call);
+}
+
+/* Equal where time is measured; else some servers have little, or nothing, to sum. */
+static void pick_weights(struct bps_sim_group *group)
+{
+	struct bps_sim_job *job = group->job;
+	uint32_t left = BPS_SHARE_ONE, s;
+
+	bps_plan_equal(group->n_servers, group->weights);
+	if (job->config.op_bytes != 0 || below(job, 2) == 0)
+		return;
+	for (s = 0; s < group->n_servers; s++) {
+		uint32_t most = s + 1 < group->n_servers ? left / 2 : left;
+
+		group->weights[s] = below(job, 3) ? (uint32_t)below(job, most + 1) : 0;
+		if (s + 1 == group->n_servers)
+			group->weights[s] = left;
+		left -= group->weights[s];
+	}
 }
 
 static void make_group(struct bps_sim_job *job, uint32_t number)
@@ -255,6 +284,8 @@ static void make_group(struct bps_sim_job *job, uint32_t number)
 		                         &group->n_servers);
 	}
 	make_seats(group, number);
+	group->weights = must(calloc(group->n_servers, sizeof(*group->weights)));
+	pick_weights(group);
 	group->calls = must(calloc(job->config.n_calls, sizeof(*group->calls)));
 	for (i = 0; i < job->config.n_calls; i++)
 		make_call(group, i);
@@ -331,12 +362,14 @@ static void free_group(struct bps_sim_group *group)
 		}
 		free(call->shares);
 		free(call->expected);
+		free(call->slices);
 	}
 	free(group->calls);
 	free(group->seats);
 	free(group->leaders);
 	free(group->members);
 	free(group->servers);
+	free(group->weights);
 }
 
 void bps_sim_job_free(struct bps_sim_job *job)

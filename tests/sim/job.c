@@ -63,7 +63,7 @@ static uint64_t offset_of(const struct bps_sim_share *share, uint64_t position)
 	uint32_t bytes;
 
 	bps_cut_part(&share->op.cut,
-	             bps_plan_part(&share->op.cut, start, (uint32_t)position), &offset,
+	             bps_cut_visit(&share->op.cut, start, (uint32_t)position), &offset,
 	             &bytes);
 	return offset;
 }

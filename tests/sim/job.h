@@ -61,6 +61,7 @@ struct bps_sim_call {
 	struct bps_sim_group *group;
 	uint32_t number;
 	struct bps_cut cut;
+	struct bps_slice *slices;
 	uint8_t *expected;
 	struct bps_sim_share *shares; /* by place in the group */
 };
@@ -78,7 +79,7 @@ struct bps_sim_group {
 	struct bps_sim_job *job;
 	char name[32];
 	uint32_t n_members, *members; /* which of the job's */
-	uint32_t n_servers, *servers;
+	uint32_t n_servers, *servers, *weights;
 	uint32_t *leaders;
 	struct bps_sim_seat *seats;
 	struct bps_sim_call *calls;

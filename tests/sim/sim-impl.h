@@ -25,6 +25,12 @@ struct bps_sim {
 	uint32_t n_nodes, n_ends;
 };
 
+/* Connections of a thread that send large messages; see net-socket.c. */
+struct bps_sim_turns {
+	struct bps_list waiting;
+	unsigned n_sending;
+};
+
 struct bps_sim_node {
 	struct bps_list link;
 	struct bps_sim *sim;
@@ -34,6 +40,10 @@ struct bps_sim_node {
 	uint64_t stalled_ns;              /* until then */
 	uint64_t silent_since_ns;
 	bool crashed, silent;
+	/* with config.tcp */
+	struct bps_sim_packet *out_first, *out_last; /* in its NIC's queue */
+	uint64_t out_bytes;
+	struct bps_sim_turns turns[2];
 };
 
 /* A message on its way; freed when it has left its queue and no event is left. */
@@ -46,7 +56,8 @@ struct bps_sim_msg {
 	void *dst;
 	uint32_t refs, n_tries;
 	uint64_t sent_ns; /* when its last byte left */
-	bool fin, arrived, late, placed;
+	uint64_t end_seq; /* with config.tcp: where it ends in the stream; 0: not yet */
+	bool fin, arrived, late, placed, complete;
 };
 
 /* One end of a connection. */
@@ -64,6 +75,7 @@ struct bps_sim_end {
 	int error;
 	void (*accept)(void *owner, struct bps_conn *conn);
 	void *accept_owner;
+	struct bps_sim_flow *flow; /* with config.tcp, between two nodes */
 };
 
 /* -- sim.c -- */

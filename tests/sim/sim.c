@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "tests/sim/net.h"
 
 /* -- time -- */
 
@@ -141,6 +142,8 @@ struct bps_sim_node *bps_sim_node(struct bps_sim *sim, const struct bps_sim_nic 
 	node->sim = sim;
 	node->nic = *nic;
 	node->number = sim->n_nodes++;
+	bps_list_init(&node->turns[0].waiting);
+	bps_list_init(&node->turns[1].waiting);
 	bps_list_push_back(&sim->nodes, &node->link);
 	return node;
 }
@@ -230,6 +233,10 @@ struct bps_sim *bps_sim_new(const struct bps_sim_config *config)
 	struct bps_sim *sim = bps_sim_must(calloc(1, sizeof(*sim)));
 
 	sim->config = *config;
+	if (sim->config.segment_packets == 0)
+		sim->config.segment_packets = 1;
+	if (sim->config.n_turns == 0)
+		sim->config.n_turns = 2;
 	bps_prng_init(&sim->prng, config->seed);
 	bps_list_init(&sim->nodes);
 	bps_list_init(&sim->ends);
@@ -247,6 +254,7 @@ static void drop_events(struct bps_sim *sim)
 
 void bps_sim_free(struct bps_sim *sim)
 {
+	struct bps_sim_node *node;
 	struct bps_list *link;
 	struct bps_sim_end *end;
 
@@ -255,10 +263,16 @@ void bps_sim_free(struct bps_sim *sim)
 	BPS_LIST_FOREACH(end, &sim->ends, link)
 	bps_sim_end_down(end, -ECONNRESET);
 	drop_events(sim);
-	while ((link = bps_list_pop_front(&sim->ends)))
-		free(BPS_CONTAINER_OF(link, struct bps_sim_end, link));
-	while ((link = bps_list_pop_front(&sim->nodes)))
-		free(BPS_CONTAINER_OF(link, struct bps_sim_node, link));
+	while ((link = bps_list_pop_front(&sim->ends))) {
+		end = BPS_CONTAINER_OF(link, struct bps_sim_end, link);
+		bps_sim_flow_free(end->flow);
+		free(end);
+	}
+	while ((link = bps_list_pop_front(&sim->nodes))) {
+		node = BPS_CONTAINER_OF(link, struct bps_sim_node, link);
+		bps_sim_net_drop_node(node);
+		free(node);
+	}
 	free(sim->heap);
 	free(sim);
 }

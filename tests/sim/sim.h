@@ -35,17 +35,29 @@ struct bps_sim_config {
 	uint32_t split_percent; /* messages whose payload comes later than their header */
 	bool no_bytes;          /* payloads take their time but are not moved */
 	bool trace;             /* a line for each event on standard error */
+	/* Messages go as packets of TCP (net.h); loss_ppm and rto_ns are not used then.
+	 */
+	bool tcp;
+	bool reno;                /* its windows follow Reno, not cubic */
+	uint32_t segment_packets; /* packets of one fate, for speed; 0: 1 */
+	uint32_t n_turns;         /* connections of a thread that send at once; 0: 2 */
+	uint64_t message_ns;      /* of its node's thread, to send or receive a message */
+	uint64_t kib_ns;          /* and for each KiB of it */
 };
 
 struct bps_sim_nic {
-	uint64_t bits_per_s;  /* each way; 0: no limit */
-	uint64_t queue_bytes; /* before it, on the way in; 0: no limit */
+	uint64_t bits_per_s;      /* each way; 0: no limit */
+	uint64_t queue_bytes;     /* before it, on the way in; 0: no limit */
+	uint64_t burst_bytes;     /* with tcp: sent at once after idleness, as tbf does */
+	uint64_t out_queue_bytes; /* with tcp: on the way out; 0: no limit */
 };
 
 /* What a run took. */
 struct bps_sim_stats {
 	uint64_t n_events, n_messages, n_bytes, n_lost;
-	uint64_t hash; /* of every event: runs of one seed have the same */
+	uint64_t n_packets, n_resent, n_timeouts; /* with tcp: of data */
+	uint64_t n_refused; /* times that the sender's own queue was full */
+	uint64_t hash;      /* of every event: runs of one seed have the same */
 };
 
 struct bps_sim *bps_sim_new(const struct bps_sim_config *config);

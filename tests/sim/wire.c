@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "tests/sim/net-impl.h"
+#include "tests/sim/net.h"
 
 /* How long the owner of a connection that was closed waits for its last messages. */
 #define CLOSE_NS (5 * BPS_NS_PER_S)
@@ -203,6 +205,10 @@ static void msg_depart(struct bps_sim_msg *msg)
 	struct bps_sim_node *node = from->node;
 	uint64_t start_ns = sim->now_ns, flight_ns = 0, wire = 0;
 
+	if (from->flow) {
+		bps_sim_flow_queue(from->flow, msg);
+		return;
+	}
 	if (node != from->peer->node) {
 		if (node->out_free_ns > start_ns)
 			start_ns = node->out_free_ns;
@@ -216,6 +222,37 @@ static void msg_depart(struct bps_sim_msg *msg)
 		msg_at(msg, NULL, start_ns + bps_sim_up_to(sim, wire), msg_early_done);
 	msg->sent_ns = start_ns + wire + flight_ns;
 	msg_at(msg, NULL, start_ns + flight_ns, msg_arrive);
+}
+
+/* -- with packets -- */
+
+void bps_sim_msg_sent(struct bps_sim_msg *msg)
+{
+	if (!msg->late)
+		msg_at(msg, NULL, msg->from->sim->now_ns, msg_early_done);
+}
+
+static void msg_read(void *arg)
+{
+	struct bps_sim_msg *msg = arg;
+
+	msg->arrived = true;
+	end_deliver(msg->from);
+	msg_unref(msg);
+}
+
+void bps_sim_msg_here(struct bps_sim_msg *msg)
+{
+	struct bps_sim *sim = msg->from->sim;
+
+	msg_at(msg, NULL, sim->now_ns + bps_sim_up_to(sim, sim->config.jitter_ns),
+	       msg_read);
+}
+
+/* What a message costs the node that sends or takes it. */
+static void charge_message(struct bps_sim *sim, uint32_t bytes)
+{
+	bps_sim_charge(sim, sim->config.message_ns + bytes * sim->config.kib_ns / 1024);
 }
 
 /* -- connections -- */
@@ -319,6 +356,7 @@ static void msg_take(struct bps_sim_msg *msg, struct bps_sim_end *to)
 		memcpy(msg->dst, msg->bytes, bytes);
 	to->sim->stats.n_messages++;
 	note(msg, "arrives");
+	charge_message(to->sim, bytes);
 	r = to->conn.events->message(to->conn.owner, &msg->hdr);
 	if (r < 0 && !to->closed)
 		end_fail(to, r);
@@ -418,6 +456,7 @@ static void conn_send(struct bps_conn *conn, struct bps_send *send)
 	if (send->hdr.payload_bytes > 0 && !send->payload)
 		bps_sim_misuse("a payload that is not there");
 	conn->n_sent_bytes += BPS_WIRE_HDR_BYTES + send->hdr.payload_bytes;
+	charge_message(end->sim, send->hdr.payload_bytes);
 	end_queue(end, send);
 }
 
@@ -527,6 +566,10 @@ struct bps_conn *bps_sim_connect(struct bps_sim_node *from, struct bps_sim_node 
 
 	end->peer = peer;
 	peer->peer = end;
+	if (sim->config.tcp && from != to) {
+		end->flow = bps_sim_flow_new(end);
+		peer->flow = bps_sim_flow_new(peer);
+	}
 	end->accept = accept;
 	end->accept_owner = owner;
 	end->dialed_ns = sim->now_ns;
@@ -550,6 +593,9 @@ void bps_sim_drop_event(const struct bps_sim_event *event)
 {
 	if (event->fn == msg_complete || event->fn == msg_again ||
 	    event->fn == msg_arrive || event->fn == msg_early_done ||
-	    event->fn == deliver_later || event->fn == leave_queue)
+	    event->fn == deliver_later || event->fn == leave_queue ||
+	    event->fn == msg_read)
 		msg_unref(event->arg);
+	else
+		bps_sim_net_drop_event(event);
 }

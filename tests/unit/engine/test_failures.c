@@ -92,6 +92,28 @@ static void check_reasons(struct bps_sim_job *job, const char *name, uint64_t si
 	}
 }
 
+static bool are_welcome(const struct bps_sim_job *job)
+{
+	uint32_t m, s;
+
+	for (m = 0; m < job->config.n_members; m++) {
+		for (s = 0; s < job->config.n_servers; s++) {
+			const struct bps_client *client = job->members[m].client;
+
+			if (!client || bps_client_status(client, s, NULL) != 0)
+				return false;
+		}
+	}
+	return true;
+}
+
+/* Nobody could tell of a member that no server ever saw; MPI_Init waits for it. */
+static void let_all_join(struct bps_sim_world *world)
+{
+	while (!are_welcome(world->jobs[0]) && bps_sim_step(world->sim))
+		;
+}
+
 static void step_at_random(struct bps_sim_world *world, uint32_t most)
 {
 	uint64_t n = bps_prng_below(bps_sim_prng(world->sim), most);
@@ -209,6 +231,7 @@ static void a_member_that_dies_is_named_after_a_grace(void **state)
 		job = bps_sim_world_add(&world, &config);
 		config.may_fail = false;
 		bps_sim_world_add(&world, &config);
+		let_all_join(&world);
 		step_at_random(&world, 8000);
 		bps_sim_job_crash(job, 1);
 		since_ns = bps_sim_now(world.sim);
@@ -243,6 +266,7 @@ static void a_member_that_falls_silent_is_found_out(void **state)
 		job = bps_sim_world_add(&world, &config);
 		config.may_fail = false;
 		bps_sim_world_add(&world, &config);
+		let_all_join(&world);
 		step_at_random(&world, 8000);
 		bps_sim_silence(job->members[1].node, true);
 		bps_sim_world_run(&world, 10 * TIMEOUT_NS);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "tests/sim/cut.h"
 
 static const struct bps_sim_config network = {
 	.seed = 7,
@@ -336,6 +337,7 @@ struct victim {
 	struct bps_client *client;
 	struct bps_group group;
 	struct bps_op op;
+	struct bps_slice slice;
 	uint8_t source[4096], result[4096];
 	uint32_t n_landed;
 	bool over;
@@ -386,7 +388,7 @@ static void victim_start(struct victim *victim)
 		                      .redop = BPS_SUM,
 		                      .events = &victim_events,
 		                      .owner = victim };
-	assert_int_equal(bps_cut_make(4096, 512, 1, &victim->op.cut), 0);
+	assert_int_equal(bps_test_cut(4096, 512, 1, &victim->slice, &victim->op.cut), 0);
 	assert_int_equal(bps_op_start(victim->client, &victim->group, &victim->op, 1), 0);
 	bps_op_ready(victim->client, &victim->op, 8);
 	raw_settle(victim->sim);

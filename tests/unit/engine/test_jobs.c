@@ -54,7 +54,7 @@ static void pick_job(struct bps_prng *prng, struct bps_sim_job_config *config)
 	n = config->n_members;
 	if (config->n_servers == 0 && n > 16)
 		config->n_members = n = 16;
-	config->slot_bytes = 128 + (uint32_t)bps_prng_below(prng, 2000);
+	config->slot_bytes = 512 + (uint32_t)bps_prng_below(prng, 2000);
 	config->n_slots = 1 + (uint32_t)bps_prng_below(prng, 4);
 	config->max_ranks = 1 + (uint32_t)bps_prng_below(prng, 4);
 	config->n_groups = 1 + (uint32_t)bps_prng_below(prng, 4);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "tests/sim/cut.h"
 #include "transport/tcp.h"
 
 #define TURN_NS (200 * BPS_NS_PER_MS)
@@ -25,7 +26,7 @@ static uint64_t offset_of(const struct bps_op *op, uint64_t position)
 	uint64_t offset;
 	uint32_t bytes;
 
-	bps_cut_part(&op->cut, bps_plan_part(&op->cut, start, (uint32_t)position),
+	bps_cut_part(&op->cut, bps_cut_visit(&op->cut, start, (uint32_t)position),
 	             &offset, &bytes);
 	return offset;
 }
@@ -89,12 +90,13 @@ static int turn(struct member *member)
 
 static int run(struct member *member, struct work *work, uint64_t bytes)
 {
+	struct bps_slice slices[MEMBER_MAX_SERVERS];
 	int r;
 
 	work->member = member;
 	work->op.events = &events;
 	work->op.owner = work;
-	r = bps_cut_make(bytes, member->slot_bytes, member->group.n_servers,
+	r = bps_test_cut(bytes, member->slot_bytes, member->group.n_servers, slices,
 	                 &work->op.cut);
 	if (r == 0)
 		r = bps_op_start(member->client, &member->group, &work->op, bps_now_ns());

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/comm-plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "interpose/servers.h"
+#include "transport/memory.h"
+
+/* A box that is alone has only its cache to fit; see docs/performance.md. */
+#define ALONE_SLOT_BYTES (128u << 10)
+#define ALONE_SLOTS      8u
+#define MIN_SLOTS        4u
+#define MAX_SLOTS        512u
+/* A ring's slots, of each server: what the windows hold, and what waits on both sides. */
+#define ROOMY_SLOTS 12u
+#define TIGHT_SLOTS 4u
+/* A ring that is larger leaves the cache, and makes do with fewer slots. */
+#define ROOMY_BYTES (2u << 20)
+#define PAGE        4096u
+
+static bool is_alone(const struct bps_comm *comm)
+{
+	return comm->members.n_members == 1;
+}
+
+/* The servers that sum for it: the dedicated ones, and those of its own boxes. */
+static int choose_servers(const struct bps_job *job, struct bps_comm *comm)
+{
+	uint32_t k = job->hosts.n_hosts, n = comm->members.n_members, i;
+	bool carried = !is_alone(comm) && bps_servers_carried(job);
+
+	comm->n_servers = k + (carried ? n : 0);
+	comm->servers = calloc(k + n, sizeof(*comm->servers));
+	comm->rates = calloc(n, sizeof(*comm->rates));
+	comm->colocated = calloc(n, sizeof(*comm->colocated));
+	if (!comm->servers || !comm->rates || !comm->colocated)
+		return -ENOMEM;
+	for (i = 0; i < k; i++)
+		comm->servers[i] = i;
+	for (i = 0; i < n && !is_alone(comm); i++) {
+		comm->servers[k + i] = k + comm->members.box[i];
+		comm->rates[i] = job->rates.boxes[comm->members.box[i]];
+		comm->colocated[i] = carried;
+	}
+	return 0;
+}
+
+/* Ranks in the fullest box: what all boxes agree on must suit it too. */
+static uint32_t most_local(const struct bps_comm *comm)
+{
+	uint32_t most = 1, m;
+
+	for (m = 0; m < comm->members.n_members; m++) {
+		if (comm->members.n_local[m] > most)
+			most = comm->members.n_local[m];
+	}
+	return most;
+}
+
+/* Fewer slots than servers would hang: each server may wait for another part. */
+static uint32_t least_slots(const struct bps_comm *comm)
+{
+	return comm->n_servers > MIN_SLOTS ? comm->n_servers : MIN_SLOTS;
+}
+
+/* The largest partition that leaves room for three more communicators. */
+static uint32_t largest_partition(const struct bps_job *job, const struct bps_comm *comm)
+{
+	uint64_t rings = 2 + most_local(comm);
+	uint64_t room = job->config.staging_bytes / 4 / rings / least_slots(comm);
+	uint32_t slot = bps_servers_slot_bytes(job);
+
+	if (room > slot)
+		return slot;
+	return room > BPS_CUT_MIN_PARTITION ? (uint32_t)room / BPS_CUT_UNIT * BPS_CUT_UNIT
+	                                    : BPS_CUT_MIN_PARTITION;
+}
+
+static int make_tune(const struct bps_job *job, struct bps_comm *comm)
+{
+	const struct bps_tune_config config = {
+		.links = {
+			.box_bytes_per_s = comm->rates,
+			.server_bytes_per_s = job->rates.servers,
+			.colocated = comm->colocated,
+			.n_boxes = comm->members.n_members,
+			.n_servers = job->hosts.n_hosts,
+		},
+		.n_servers = comm->n_servers,
+		.largest_bytes = largest_partition(job, comm),
+		.pinned = job->config.partition_bytes > 0,
+	};
+	uint32_t n_words = comm->n_servers + 1;
+
+	comm->words = calloc(2 * (size_t)n_words, sizeof(*comm->words));
+	comm->loads = calloc(comm->n_servers, sizeof(*comm->loads));
+	if (!comm->words || !comm->loads)
+		return -ENOMEM;
+	return bps_tune_new(&config, &comm->tune);
+}
+
+static uint64_t ring_bytes(uint64_t slots, uint64_t part)
+{
+	return (slots * part + PAGE - 1) / PAGE * PAGE;
+}
+
+static void choose_shape(const struct bps_job *job, struct bps_comm *comm)
+{
+	uint32_t part = bps_tune_partition(comm->tune), least = least_slots(comm);
+	uint64_t slots = (uint64_t)comm->n_servers * ROOMY_SLOTS;
+	struct bps_stage_shape fullest = { .n_ranks = most_local(comm) };
+
+	if (slots * part > ROOMY_BYTES)
+		slots = ROOMY_BYTES / part;
+	if (slots < (uint64_t)comm->n_servers * TIGHT_SLOTS)
+		slots = (uint64_t)comm->n_servers * TIGHT_SLOTS;
+	slots = slots > MAX_SLOTS ? MAX_SLOTS : slots;
+	slots = slots > least ? slots : least;
+	do {
+		fullest.max_slots = (uint32_t)slots;
+		fullest.ring_bytes = ring_bytes(slots, part);
+		slots /= 2;
+	} while (slots >= least &&
+	         bps_stage_bytes(&fullest) > job->config.staging_bytes / 4);
+	comm->shape = fullest;
+	comm->shape.n_ranks = comm->members.n_local[comm->member];
+}
+
+int bps_comm_plan(const struct bps_job *job, struct bps_comm *comm)
+{
+	int error = choose_servers(job, comm);
+
+	if (error < 0)
+		return error;
+	if (is_alone(comm)) {
+		comm->shape = (struct bps_stage_shape){
+			.n_ranks = comm->members.n_local[comm->member],
+			.max_slots = ALONE_SLOTS,
+			.ring_bytes = ALONE_SLOTS * ALONE_SLOT_BYTES,
+		};
+		return 0;
+	}
+	error = make_tune(job, comm);
+	if (error == 0)
+		choose_shape(job, comm);
+	return error;
+}
+
+int bps_comm_divide(const struct bps_comm *comm)
+{
+	uint32_t part = comm->tune ? bps_tune_partition(comm->tune) : ALONE_SLOT_BYTES;
+
+	return bps_stage_divide(comm->stage, part, comm->shape.max_slots);
+}
+
+void bps_comm_plan_free(struct bps_comm *comm)
+{
+	bps_tune_free(comm->tune);
+	free(comm->servers);
+	free(comm->rates);
+	free(comm->colocated);
+	free(comm->words);
+	free(comm->loads);
+	comm->tune = NULL;
+	comm->servers = NULL;
+	comm->rates = NULL;
+	comm->colocated = NULL;
+	comm->words = NULL;
+	comm->loads = NULL;
+}
+
+/* -- exchanges -- */
+
+static int exchange(const struct bps_job *job, const struct bps_comm *comm)
+{
+	const struct bps_mpi *mpi = job->mpi;
+	uint32_t n = bps_tune_n_words(comm->tune);
+	int64_t *mine = comm->words, *all = comm->words + n;
+
+	if (comm->engine)
+		bps_engine_load(comm->engine, comm->servers, comm->n_servers,
+		                comm->loads);
+	bps_tune_report(comm->tune, comm->engine ? comm->loads : NULL, mine);
+	if (mpi->Allreduce(mine, all, (int)n, mpi->type[BPS_MPI_INT64_T],
+	                   mpi->op[BPS_MAX], comm->handle) != mpi->success)
+		return -EIO;
+	bps_tune_agree(comm->tune, all);
+	return bps_comm_divide(comm);
+}
+
+static int cut_alone(const struct bps_comm *comm, uint64_t bytes, struct bps_cut *ret_cut)
+{
+	static const uint32_t whole = BPS_SHARE_ONE;
+	const struct bps_plan plan = {
+		.n_servers = 1,
+		.weights = &whole,
+		.max_bytes = ALONE_SLOT_BYTES,
+		.cost_bytes = UINT32_MAX,
+	};
+
+	return bps_cut_make(&plan, bytes, 0, (struct bps_slice *)&comm->slice, ret_cut);
+}
+
+int bps_comm_cut(const struct bps_job *job, const struct bps_comm *comm,
+                 enum bps_coll coll, uint32_t root, uint64_t bytes,
+                 struct bps_cut *ret_cut)
+{
+	int error = 0;
+
+	if (!comm->tune)
+		return cut_alone(comm, bytes, ret_cut);
+	if (bps_tune_due(comm->tune))
+		error = exchange(job, comm);
+	return error < 0 ? error
+	                 : bps_tune_cut(comm->tune, coll, root, bytes, ret_cut);
+}

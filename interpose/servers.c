@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/servers.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/cpuset.h"
+#include "base/log.h"
+#include "transport/netif.h"
+
+#define DEFAULT_PORT 7000
+/* The largest partition that windows and stages have room for, unless it is given. */
+#define SLOT_BYTES (256u << 10)
+/* A server of so many boxes keeps its windows within its memory all the same. */
+#define LARGE_SLOT_BOXES 32u
+#define LEAST_SLOT_BYTES (4u << 10)
+/* Partitions that a member keeps on its way to one server, unless it is given. */
+#define WINDOW_SLOTS 2u
+
+int bps_servers_parse(const struct bps_config *config, struct bps_hostlist *ret)
+{
+	char why[512];
+	int error = bps_hostlist_parse("BPSMPI_SERVERS", config->servers, DEFAULT_PORT,
+	                               ret, why, sizeof(why));
+
+	if (error < 0)
+		bps_error("%s", why);
+	return error;
+}
+
+/* As many dedicated servers as boxes carry all that the boxes can send. */
+bool bps_servers_carried(const struct bps_job *job)
+{
+	return job->hosts.n_hosts < job->boxes.n_boxes;
+}
+
+static void name_dedicated(struct bps_job *job)
+{
+	uint32_t i;
+
+	for (i = 0; i < job->hosts.n_hosts; i++) {
+		const struct bps_host *host = &job->hosts.hosts[i];
+
+		snprintf(job->servers[i].name, sizeof(job->servers[i].name), "%.120s:%u",
+		         host->name, host->port);
+	}
+}
+
+/* One server a box, in the order of boxes. */
+static void name_colocated(struct bps_job *job)
+{
+	uint32_t i;
+
+	for (i = 0; i < job->boxes.n_boxes; i++) {
+		const struct bps_rank_card *card = &job->cards[job->boxes.leader[i]];
+		struct bps_job_server *server = &job->servers[job->hosts.n_hosts + i];
+		char addr[BPS_ADDR_CHARS];
+
+		bps_addr_format(&card->addr, addr, sizeof(addr));
+		snprintf(server->name, sizeof(server->name), "of rank %u on %.40s (%s)",
+		         job->boxes.leader[i], card->host, addr);
+		server->addrs[0] = card->addr;
+		server->n_addrs = 1;
+		server->local = job->boxes.leader[i] == job->rank;
+	}
+}
+
+int bps_servers_name(struct bps_job *job)
+{
+	bool carried = bps_servers_carried(job);
+	uint32_t n_links = job->hosts.n_hosts + job->boxes.n_boxes;
+
+	job->rates = (struct bps_rates){
+		.boxes = calloc(job->boxes.n_boxes, sizeof(double)),
+		.servers = calloc(job->hosts.n_hosts + 1, sizeof(double)),
+		.said = calloc(n_links, sizeof(double)),
+		.mine = calloc(n_links, sizeof(int64_t)),
+		.all = calloc(n_links, sizeof(int64_t)),
+	};
+	job->n_servers = job->hosts.n_hosts + (carried ? job->boxes.n_boxes : 0);
+	job->servers = calloc(job->n_servers, sizeof(*job->servers));
+	if (!job->servers || !job->rates.boxes || !job->rates.servers ||
+	    !job->rates.said || !job->rates.mine || !job->rates.all)
+		return -ENOMEM;
+	name_dedicated(job);
+	if (carried)
+		name_colocated(job);
+	return 0;
+}
+
+void bps_servers_free_rates(struct bps_job *job)
+{
+	free(job->rates.boxes);
+	free(job->rates.servers);
+	free(job->rates.said);
+	free(job->rates.mine);
+	free(job->rates.all);
+	job->rates = (struct bps_rates){ 0 };
+}
+
+/* Only who connects to the dedicated servers asks for their addresses. */
+static int resolve(struct bps_job *job, struct bps_reason *ret_reason)
+{
+	char why[256];
+	uint32_t i;
+
+	for (i = 0; i < job->hosts.n_hosts; i++) {
+		struct bps_job_server *server = &job->servers[i];
+		const struct bps_host *host = &job->hosts.hosts[i];
+
+		server->n_addrs = bps_addr_resolve(host->name, host->port, server->addrs,
+		                                   8, why, sizeof(why));
+		if (server->n_addrs < 0) {
+			snprintf(ret_reason->text, sizeof(ret_reason->text),
+			         "BPSMPI_SERVERS: %.240s", why);
+			return server->n_addrs;
+		}
+	}
+	return 0;
+}
+
+/* -- the engine -- */
+
+/* Windows of the largest partition; smaller ones touch only a part of each slot. */
+uint32_t bps_servers_slot_bytes(const struct bps_job *job)
+{
+	uint64_t given = job->config.partition_bytes, window = job->config.window_bytes;
+	uint32_t bytes = SLOT_BYTES, boxes;
+
+	if (given > 0)
+		return (uint32_t)(given - given % BPS_CUT_UNIT);
+	for (boxes = LARGE_SLOT_BOXES; boxes < job->boxes.n_boxes; boxes *= 2) {
+		if (bytes > LEAST_SLOT_BYTES)
+			bytes /= 2;
+	}
+	while (window > 0 && bytes > LEAST_SLOT_BYTES && bytes > window / WINDOW_SLOTS)
+		bytes /= 2;
+	return bytes;
+}
+
+static uint32_t window_slots(const struct bps_job *job)
+{
+	uint64_t window = job->config.window_bytes, slot = bps_servers_slot_bytes(job);
+
+	if (window == 0)
+		return WINDOW_SLOTS;
+	return window > slot ? (uint32_t)(window / slot) : 1;
+}
+
+int bps_servers_engine(struct bps_job *job)
+{
+	const struct bps_config *c = &job->config;
+	struct bps_engine_config config = {
+		.client = {
+			.peer = job->rank,
+			.n_peers = job->size,
+			.host = job->cards[job->rank].host,
+			.slot_bytes = bps_servers_slot_bytes(job),
+			.n_slots = window_slots(job),
+			.timeout_ns = (uint64_t)c->timeout_s * BPS_NS_PER_S,
+		},
+		.server_memory_bytes = c->server_memory_bytes,
+		.retry_ns = (uint64_t)c->retry_s * BPS_NS_PER_S,
+	};
+	struct bps_cpuset cpus;
+
+	if (job->engine)
+		return 0;
+	if (job->config.cpus[0]) {
+		if (bps_cpuset_usable("BPSMPI_CPUS", job->config.cpus, &cpus) < 0)
+			return -EINVAL;
+		config.cpus = &cpus;
+	}
+	memcpy(config.client.job, job->id, sizeof(job->id));
+	return bps_engine_start(&config, &job->engine);
+}
+
+/* The addresses of the interface that the user asked for, where there is a wish. */
+static int choose_sources(struct bps_job *job, struct bps_reason *ret_reason)
+{
+	char why[512];
+	int n;
+
+	if (job->config.interface[0] == '\0' || job->n_sources > 0)
+		return 0;
+	n = bps_netif_select(job->config.interface, job->sources, BPS_MAX_SOURCES, why,
+	                     sizeof(why));
+	if (n < 1) {
+		snprintf(ret_reason->text, sizeof(ret_reason->text),
+		         "BPSMPI_INTERFACE: %.480s", why);
+		return n < 0 ? n : -ENODEV;
+	}
+	job->n_sources = n;
+	job->local = job->sources[0];
+	return 0;
+}
+
+int bps_servers_listen(struct bps_job *job, struct bps_reason *ret_reason)
+{
+	struct bps_addr addr;
+	int error = choose_sources(job, ret_reason);
+
+	if (error == 0)
+		error = bps_servers_engine(job);
+	if (error < 0 || !bps_servers_carried(job))
+		return error;
+	addr = job->local;
+	if (addr.bytes == 0)
+		return -EADDRNOTAVAIL;
+	bps_addr_set_port(&addr, (uint16_t)job->config.port);
+	return bps_engine_serve(job->engine, &addr, &job->cards[job->rank].addr);
+}
+
+/* Where a connection to @server leaves from; NULL: by route. */
+static const struct bps_addr *source_for(const struct bps_job *job,
+                                         const struct bps_job_server *server)
+{
+	int i;
+
+	for (i = 0; i < job->n_sources; i++) {
+		if (job->sources[i].sa.sa_family == server->addrs[0].sa.sa_family)
+			return &job->sources[i];
+	}
+	return job->n_sources ? &job->sources[0] : NULL;
+}
+
+static int greet(struct bps_job *job, struct bps_reason *ret_reason)
+{
+	struct bps_engine_server *servers = calloc(job->n_servers, sizeof(*servers));
+	uint32_t i;
+	int error;
+
+	if (!servers)
+		return -ENOMEM;
+	for (i = 0; i < job->n_servers; i++)
+		servers[i] = (struct bps_engine_server){
+			.name = job->servers[i].name,
+			.addrs = job->servers[i].addrs,
+			.n_addrs = job->servers[i].n_addrs,
+			.source = source_for(job, &job->servers[i]),
+			.local = job->servers[i].local,
+		};
+	error = bps_engine_connect(job->engine, servers, job->n_servers, ret_reason);
+	free(servers);
+	return error;
+}
+
+int bps_servers_connect(struct bps_job *job, struct bps_reason *ret_reason)
+{
+	int error;
+
+	ret_reason->text[0] = '\0';
+	if (job->connected)
+		return 0;
+	error = bps_servers_engine(job);
+	if (error == 0)
+		error = choose_sources(job, ret_reason);
+	if (error == 0)
+		error = resolve(job, ret_reason);
+	if (error == 0)
+		error = greet(job, ret_reason);
+	job->connected = error == 0;
+	return error;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The summation servers of a job, and how fast the links to them are. Numbered: the
+ * dedicated ones first, then, where those are fewer than the boxes, the one that each
+ * box's leader carries. All in MPI_Init, or inside the first collective of a process that
+ * begins to lead something; under the job's lock where that is said.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "interpose/job.h"
+
+/** bps_servers_parse() - BPSMPI_SERVERS into @ret. 0, or a negative errno (logged). */
+int bps_servers_parse(const struct bps_config *config, struct bps_hostlist *ret);
+
+/** bps_servers_carried() - whether each box's leader carries a server. */
+bool bps_servers_carried(const struct bps_job *job);
+
+/**
+ * bps_servers_name() - job->servers, and room for job->rates, on every rank; the cards are
+ * known. 0 or -ENOMEM.
+ */
+int bps_servers_name(struct bps_job *job);
+
+/** bps_servers_listen() - a leader's: carry a server, if leaders do. */
+int bps_servers_listen(struct bps_job *job, struct bps_reason *ret_reason);
+
+/** bps_servers_slot_bytes() - the largest partition that servers have room for. */
+uint32_t bps_servers_slot_bytes(const struct bps_job *job);
+
+/** bps_servers_engine() - a leader's: start the engine if there is none yet. */
+int bps_servers_engine(struct bps_job *job);
+
+/**
+ * bps_servers_connect() - start the engine and greet all servers, unless that is done.
+ * Under the lock. A failure without text in *@ret_reason was logged.
+ */
+int bps_servers_connect(struct bps_job *job, struct bps_reason *ret_reason);
+
+/**
+ * bps_servers_rate() - find out job->rates: what BPSMPI_BANDWIDTH says, else what the
+ * kernel says of the box's interface, else by measuring. Every rank calls it, after the
+ * leaders connected.
+ * Return: 0; a negative errno, which may differ from rank to rank.
+ */
+int bps_servers_rate(struct bps_job *job, struct bps_reason *ret_reason);
+
+/** bps_servers_free_rates() - and forget them. */
+void bps_servers_free_rates(struct bps_job *job);
