@@ -41,7 +41,7 @@ struct bps_uplink {
 	uint32_t window;
 	uint32_t free_slot, n_unanswered;
 	uint64_t heard_ns, asked_ns;
-	uint64_t busy_ns, busy_since_ns; /* with an answer outstanding */
+	uint64_t full_ns, full_since_ns; /* with a full window */
 	bool ping_sending, ping_unanswered;
 	uint32_t n_sending; /* sends that the transport has */
 	struct bps_send hello, ping, bye;

@@ -44,9 +44,9 @@ struct bps_client_config {
 	void *clock_owner;
 };
 
-/* What went to a server and how long it owed something; all since the beginning. */
+/* How a server and the way to it kept up; all since the beginning. */
 struct bps_load {
-	uint64_t busy_ns; /* time with an answer outstanding */
+	uint64_t full_ns; /* the time in which it owed a whole window of answers */
 	struct bps_conn_counts packets;
 };
 

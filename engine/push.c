@@ -42,16 +42,16 @@ void bps_push_answered(struct bps_push *push)
 {
 	struct bps_uplink *uplink = push->uplink;
 
-	if (--uplink->n_unanswered == 0)
-		uplink->busy_ns += clock_ns(uplink) - uplink->busy_since_ns;
+	if (uplink->n_unanswered-- == uplink->window)
+		uplink->full_ns += clock_ns(uplink) - uplink->full_since_ns;
 	slot_free(push);
 }
 
 void bps_uplink_load(const struct bps_uplink *uplink, struct bps_load *ret_load)
 {
-	*ret_load = (struct bps_load){ .busy_ns = uplink->busy_ns };
-	if (uplink->n_unanswered > 0)
-		ret_load->busy_ns += clock_ns(uplink) - uplink->busy_since_ns;
+	*ret_load = (struct bps_load){ .full_ns = uplink->full_ns };
+	if (uplink->slots && uplink->n_unanswered >= uplink->window)
+		ret_load->full_ns += clock_ns(uplink) - uplink->full_since_ns;
 	if (uplink->conn)
 		bps_conn_count(uplink->conn, &ret_load->packets);
 }
@@ -63,10 +63,10 @@ static struct bps_push *slot_take(struct bps_uplink *uplink)
 	uplink->free_slot = push->next_free;
 	push->sending = push->unanswered = true;
 	uplink->n_sending++;
-	if (uplink->n_unanswered++ == 0) {
+	if (uplink->n_unanswered++ == 0)
 		uplink->heard_ns = uplink->client->now_ns;
-		uplink->busy_since_ns = clock_ns(uplink);
-	}
+	if (uplink->n_unanswered == uplink->window)
+		uplink->full_since_ns = clock_ns(uplink);
 	return push;
 }
 

@@ -111,25 +111,58 @@ static uint64_t least_bytes(void)
 static int raise_error(const struct bps_mpi *mpi, const struct bps_comm *comm,
                        const struct bps_reason *reason)
 {
-	if (bps_stage_tell(comm->stage))
+	if (comm->inbox ? bps_inbox_tell(comm->inbox) : bps_stage_tell(comm->stage))
 		bps_error("%s", reason->text);
 	mpi->Comm_call_errhandler(comm->handle, mpi->err_other);
 	return mpi->err_other;
+}
+
+static struct bps_stage_wait wait_on(const struct bps_comm *comm)
+{
+	return (struct bps_stage_wait){
+		.idle = bps_progress,
+		.describe = describe_rank,
+		.owner = (void *)(uintptr_t)comm,
+		.warn_ns = (uint64_t)bps_job.config.timeout_s * BPS_NS_PER_S,
+	};
+}
+
+/* The same where all ranks are in one box. */
+static int carry_in_box(const struct bps_mpi *mpi, const struct bps_comm *comm,
+                        const struct bps_stage_call *call, uint64_t bytes)
+{
+	const struct bps_stage_wait wait = wait_on(comm);
+	const struct bps_inbox_call in_box = {
+		.coll = call->coll,
+		.dtype = call->dtype,
+		.redop = call->redop,
+		.root = (uint32_t)call->root,
+		.world_rank = bps_job.rank,
+		.bytes = bytes,
+		.input = call->input,
+		.output = call->output,
+		.name = call->name,
+		.comm = comm->name,
+	};
+	struct bps_reason reason;
+	int error;
+
+	bps_progress_begin(mpi);
+	error = bps_inbox_run(comm->inbox, &in_box, &wait, &reason);
+	return error < 0 ? raise_error(mpi, comm, &reason) : mpi->success;
 }
 
 /* Carry @call, whose buffers, type, operation and root are set. @root: its member. */
 static int carry(const struct bps_mpi *mpi, const struct bps_comm *comm,
                  struct bps_stage_call *call, uint64_t bytes, uint32_t root)
 {
-	const struct bps_stage_wait wait = {
-		.idle = bps_progress,
-		.describe = describe_rank,
-		.owner = (void *)(uintptr_t)comm,
-		.warn_ns = (uint64_t)bps_job.config.timeout_s * BPS_NS_PER_S,
-	};
+	const struct bps_stage_wait wait = wait_on(comm);
 	struct bps_reason reason;
+	uint64_t started_ns;
 	int error;
 
+	if (comm->inbox)
+		return carry_in_box(mpi, comm, call, bytes);
 	error = bps_comm_cut(&bps_job, comm, call->coll, root, bytes, &call->cut);
 	if (error == -EIO)
 		return mpi->err_other; /* said by the MPI library */
@@ -141,14 +174,15 @@ static int carry(const struct bps_mpi *mpi, const struct bps_comm *comm,
 		         call->name, (unsigned long long)bytes);
 		return raise_error(mpi, comm, &reason);
 	}
-	call->alone = comm->members.n_members == 1;
 	call->start = call->coll == BPS_BCAST ? root : comm->member;
 	call->comm = comm->name;
 	if (comm->engine)
 		bps_engine_submit(comm->engine, (struct bps_engine_group *)&comm->group,
 		                  call, (uint16_t)root);
 	bps_progress_begin(mpi);
+	started_ns = bps_now_ns();
 	error = bps_stage_run(comm->stage, call, &wait, &reason);
+	bps_tune_took(comm->tune, bps_now_ns() - started_ns);
 	return error < 0 ? raise_error(mpi, comm, &reason) : mpi->success;
 }
 

@@ -7,17 +7,17 @@
 #include "interpose/servers.h"
 #include "transport/memory.h"
 
-/* A box that is alone has only its cache to fit; see docs/performance.md. */
-#define ALONE_SLOT_BYTES (128u << 10)
-#define ALONE_SLOTS      8u
-#define MIN_SLOTS        4u
-#define MAX_SLOTS        512u
+#define MIN_SLOTS 4u
+#define MAX_SLOTS 512u
 /* A ring's slots, of each server: what the windows hold, and what waits on both sides. */
 #define ROOMY_SLOTS 12u
 #define TIGHT_SLOTS 4u
 /* A ring that is larger leaves the cache, and makes do with fewer slots. */
 #define ROOMY_BYTES (2u << 20)
 #define PAGE        4096u
+/* Of a call of ours, beside the links: docs/performance.md, "What a byte costs". */
+#define LATENCY_S       500e-6
+#define CORE_S_PER_BYTE 1.5e-9
 
 static bool is_alone(const struct bps_comm *comm)
 {
@@ -91,7 +91,7 @@ static int make_tune(const struct bps_job *job, struct bps_comm *comm)
 		.largest_bytes = largest_partition(job, comm),
 		.pinned = job->config.partition_bytes > 0,
 	};
-	uint32_t n_words = comm->n_servers + 1;
+	uint32_t n_words = bps_tune_n_words(comm->n_servers);
 
 	comm->words = calloc(2 * (size_t)n_words, sizeof(*comm->words));
 	comm->loads = calloc(comm->n_servers, sizeof(*comm->loads));
@@ -133,12 +133,10 @@ int bps_comm_plan(const struct bps_job *job, struct bps_comm *comm)
 
 	if (error < 0)
 		return error;
+	comm->shape.n_ranks = comm->members.n_local[comm->member];
 	if (is_alone(comm)) {
-		comm->shape = (struct bps_stage_shape){
-			.n_ranks = comm->members.n_local[comm->member],
-			.max_slots = ALONE_SLOTS,
-			.ring_bytes = ALONE_SLOTS * ALONE_SLOT_BYTES,
-		};
+		bps_inbox_plan(comm->shape.n_ranks, job->config.staging_bytes / 4,
+		               &comm->inbox_shape);
 		return 0;
 	}
 	error = make_tune(job, comm);
@@ -149,9 +147,36 @@ int bps_comm_plan(const struct bps_job *job, struct bps_comm *comm)
 
 int bps_comm_divide(const struct bps_comm *comm)
 {
-	uint32_t part = comm->tune ? bps_tune_partition(comm->tune) : ALONE_SLOT_BYTES;
+	return bps_stage_divide(comm->stage, bps_tune_partition(comm->tune),
+	                        comm->shape.max_slots);
+}
 
-	return bps_stage_divide(comm->stage, part, comm->shape.max_slots);
+/* Boxes must send this much together, whatever the algorithm, and each its own result. */
+static double least_s_per_byte(const struct bps_comm *comm)
+{
+	uint32_t n = comm->members.n_members, i;
+	double sum = 0, slowest = comm->rates[0], together;
+
+	for (i = 0; i < n; i++) {
+		sum += comm->rates[i];
+		slowest = comm->rates[i] < slowest ? comm->rates[i] : slowest;
+	}
+	together = 2.0 * (n - 1) / sum;
+	return together > 1 / slowest ? together : 1 / slowest;
+}
+
+void bps_comm_predict(const struct bps_job *job, const struct bps_comm *comm)
+{
+	struct bps_cost_model model;
+
+	if (!comm->tune || !comm->cost || job->config.bandwidth[0] == '\0')
+		return;
+	model = (struct bps_cost_model){
+		.own_latency_s = LATENCY_S,
+		.own_s_per_byte = bps_tune_s_per_byte(comm->tune) + CORE_S_PER_BYTE,
+		.native_s_per_byte_least = least_s_per_byte(comm),
+	};
+	bps_cost_predict(comm->cost, BPS_ALLREDUCE, &model);
 }
 
 void bps_comm_plan_free(struct bps_comm *comm)
@@ -175,7 +200,7 @@ void bps_comm_plan_free(struct bps_comm *comm)
 static int exchange(const struct bps_job *job, const struct bps_comm *comm)
 {
 	const struct bps_mpi *mpi = job->mpi;
-	uint32_t n = bps_tune_n_words(comm->tune);
+	uint32_t n = bps_tune_n_words(comm->n_servers);
 	int64_t *mine = comm->words, *all = comm->words + n;
 
 	if (comm->engine)
@@ -189,29 +214,13 @@ static int exchange(const struct bps_job *job, const struct bps_comm *comm)
 	return bps_comm_divide(comm);
 }
 
-static int cut_alone(const struct bps_comm *comm, uint64_t bytes, struct bps_cut *ret_cut)
-{
-	static const uint32_t whole = BPS_SHARE_ONE;
-	const struct bps_plan plan = {
-		.n_servers = 1,
-		.weights = &whole,
-		.max_bytes = ALONE_SLOT_BYTES,
-		.cost_bytes = UINT32_MAX,
-	};
-
-	return bps_cut_make(&plan, bytes, 0, (struct bps_slice *)&comm->slice, ret_cut);
-}
-
 int bps_comm_cut(const struct bps_job *job, const struct bps_comm *comm,
                  enum bps_coll coll, uint32_t root, uint64_t bytes,
                  struct bps_cut *ret_cut)
 {
 	int error = 0;
 
-	if (!comm->tune)
-		return cut_alone(comm, bytes, ret_cut);
 	if (bps_tune_due(comm->tune))
 		error = exchange(job, comm);
-	return error < 0 ? error
-	                 : bps_tune_cut(comm->tune, coll, root, bytes, ret_cut);
+	return error < 0 ? error : bps_tune_cut(comm->tune, coll, root, bytes, ret_cut);
 }

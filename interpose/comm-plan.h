@@ -8,6 +8,11 @@
 
 /** bps_comm_plan() - fill what comm.h says is planned; its members are known. */
 int bps_comm_plan(const struct bps_job *job, struct bps_comm *comm);
+/**
+ * bps_comm_predict() - where the user said how fast the links are, tell comm->cost what
+ * that means; else calls that might be slower than the MPI library's are tried.
+ */
+void bps_comm_predict(const struct bps_job *job, const struct bps_comm *comm);
 /** bps_comm_divide() - cut the new stage's rings into slots. Every rank's. */
 int bps_comm_divide(const struct bps_comm *comm);
 /** bps_comm_plan_free() - Idempotent. */

@@ -107,6 +107,11 @@ static int keep_wake_fd(struct bps_job *job, uint32_t leader, int fd)
 	return fd;
 }
 
+static bool one_box(const struct bps_comm *comm)
+{
+	return comm->members.n_members == 1;
+}
+
 /* Not leaders: map what the leader sent; it is there, since all shared their cards. */
 static int open_stage(struct bps_job *job, struct bps_comm *comm, uint64_t cookie)
 {
@@ -117,11 +122,17 @@ static int open_stage(struct bps_job *job, struct bps_comm *comm, uint64_t cooki
 	if (!letter)
 		return -ENOENT;
 	wake_fd = keep_wake_fd(job, leader, letter->fds[1]);
-	error = bps_stage_open(&comm->shape, letter->fds[0], comm->index, wake_fd,
-	                       &comm->stage);
+	if (one_box(comm))
+		error = bps_inbox_open(&comm->inbox_shape, letter->fds[0], comm->index,
+		                       &comm->inbox);
+	else
+		error = bps_stage_open(&comm->shape, letter->fds[0], comm->index, wake_fd,
+		                       &comm->stage);
 	close(letter->fds[0]);
 	free(letter);
-	return error < 0 ? error : bps_comm_divide(comm);
+	if (error == 0 && comm->stage)
+		error = bps_comm_divide(comm);
+	return error;
 }
 
 static int send_stage(struct bps_job *job, const struct bps_comm *comm, uint64_t cookie,
@@ -149,11 +160,27 @@ static int send_stage(struct bps_job *job, const struct bps_comm *comm, uint64_t
 	return 0;
 }
 
+static int make_stage(struct bps_comm *comm, int *ret_fd)
+{
+	int error;
+
+	if (one_box(comm))
+		return bps_inbox_create(&comm->inbox_shape, &comm->inbox, ret_fd);
+	error = bps_stage_create(&comm->shape, &comm->stage, ret_fd);
+	if (error < 0)
+		return error;
+	error = bps_comm_divide(comm);
+	if (error < 0)
+		close(*ret_fd);
+	return error;
+}
+
 /* The leader's: make the stage within the box's budget and hand it out. */
 static int create_stage(struct bps_job *job, struct bps_comm *comm, uint64_t cookie)
 {
 	static uint32_t told;
-	size_t bytes = bps_stage_bytes(&comm->shape);
+	size_t bytes = one_box(comm) ? bps_inbox_bytes(&comm->inbox_shape)
+	                             : bps_stage_bytes(&comm->shape);
 	int memfd, error;
 
 	if (bytes == 0)
@@ -169,9 +196,7 @@ static int create_stage(struct bps_job *job, struct bps_comm *comm, uint64_t coo
 		return -ENOBUFS;
 	}
 	comm->staging_bytes = bytes;
-	error = bps_stage_create(&comm->shape, &comm->stage, &memfd);
-	if (error == 0)
-		error = bps_comm_divide(comm);
+	error = make_stage(comm, &memfd);
 	if (error < 0)
 		return error;
 	if (comm->engine)
@@ -309,6 +334,7 @@ static void comm_free(struct bps_job *job, struct bps_comm *comm)
 	if (comm->staging_bytes)
 		bps_fetch_sub(&job->page->staging_bytes, comm->staging_bytes);
 	bps_stage_free(comm->stage);
+	bps_inbox_free(comm->inbox);
 	bps_members_free(&comm->members);
 	free(comm->world_ranks);
 	free(comm->local_ranks);
@@ -344,7 +370,9 @@ static void abandon(struct bps_job *job, struct bps_comm *comm)
 		bps_fetch_sub(&job->page->staging_bytes, comm->staging_bytes);
 	comm->staging_bytes = 0;
 	bps_stage_free(comm->stage);
+	bps_inbox_free(comm->inbox);
 	comm->stage = NULL;
+	comm->inbox = NULL;
 }
 
 static uint64_t new_cookie(struct bps_job *job)
@@ -365,6 +393,8 @@ static int prepare(struct bps_job *job, struct bps_comm *comm, uint64_t cookie)
 	if (error == 0 && job->config.mode == BPS_MODE_AUTO) {
 		comm->cost = calloc(1, sizeof(*comm->cost));
 		error = comm->cost ? 0 : -ENOMEM;
+		if (error == 0)
+			bps_comm_predict(job, comm);
 	}
 	if (error < 0 || comm->index != 0)
 		return error;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/inbox.h"
 #include "interpose/cost.h"
 #include "interpose/job.h"
 #include "interpose/route.h"
@@ -29,8 +30,10 @@ struct bps_comm {
 	uint64_t young_bytes;        /* of its calls before the setup */
 	struct bps_cost *cost;       /* what was learnt; NULL but in mode auto */
 	struct bps_stage_shape shape;
-	struct bps_stage *stage;
-	uint64_t staging_bytes; /* counted on the box's page; the leader's */
+	struct bps_stage *stage; /* NULL where all ranks are in one box; there: */
+	struct bps_inbox_shape inbox_shape;
+	struct bps_inbox *inbox; /* else NULL */
+	uint64_t staging_bytes;  /* counted on the box's page; the leader's */
 	/* planned, interpose/comm-plan.h; the tables are NULL where one box is alone */
 	uint32_t n_servers;
 	uint32_t *servers; /* the servers that sum for it, as the job numbers them */
@@ -39,13 +42,12 @@ struct bps_comm {
 	struct bps_tune *tune;
 	int64_t *words;         /* two times what an exchange compares */
 	struct bps_load *loads; /* [n_servers] */
-	struct bps_slice slice; /* of a cut, where one box is alone */
 	/* the leader's, where there is more than one box */
 	struct bps_engine *engine;
 	struct bps_engine_group group;
 	uint32_t *leaders; /* [n_members], world ranks */
-	bool joined; /* the engine knows the group */
-	bool kept;   /* freed, but the engine may still touch the stage */
+	bool joined;       /* the engine knows the group */
+	bool kept;         /* freed, but the engine may still touch the stage */
 };
 
 /**

@@ -17,8 +17,11 @@
 
 #define N_ROUNDS 3u
 #define ROUND_NS (30 * BPS_NS_PER_MS)
-/* Links that differ by less are taken for alike: cores and chance make that much. */
+/* Links that differ by less are taken for alike: chance makes that much. */
 #define ALIKE 0.7
+/* Above such a rate it is cores that are measured, and they are busy with other things. */
+#define CORE_BYTES_PER_S 300e6
+#define ALIKE_TO_CORES   0.3
 
 /*
  * Who leads box @box exchanges with server *@ret_server in round @round; false: it only
@@ -77,15 +80,17 @@ static void settle(struct bps_job *job, const int64_t *rates)
 {
 	uint32_t n = job->boxes.n_boxes, k = job->hosts.n_hosts, i;
 	int64_t most = 1;
+	double alike;
 
 	for (i = 0; i < n + k; i++) {
 		if (rates[i] > most)
 			most = rates[i];
 	}
+	alike = (double)most > CORE_BYTES_PER_S ? ALIKE_TO_CORES : ALIKE;
 	for (i = 0; i < n + k; i++) {
 		double rate = (double)rates[i];
 
-		if (rates[i] == 0 || rate > ALIKE * (double)most)
+		if (rates[i] == 0 || rate > alike * (double)most)
 			rate = (double)most;
 		if (i < n)
 			job->rates.boxes[i] = rate;

@@ -2,8 +2,8 @@
 #include "interpose/tune.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/types.h"
 
@@ -11,7 +11,7 @@
 
 /* What a message costs of a core, and how much of the link's time a part should last. */
 #define MESSAGE_S 5e-6
-#define PART_S    100e-6
+#define PART_S    200e-6
 /* The queue that is assumed before a receiver. */
 #define QUEUE_S    20e-3
 #define LEAST_PART (4u << 10)
@@ -23,16 +23,18 @@
 #define FIRST_CALLS 2u
 #define EARLY_CALLS 16u
 #define LATE_CALLS  8u
-/* Servers that are busy for so much longer than the others get less, and the reverse. */
-#define UNEVEN     1.3
+/* Ops that take so many times as long as they did are held up by something. */
+#define HELD_UP    1.3
+#define REGAIN     1.5
 #define LEAST_PACE (1.0 / 64)
+#define N_CLASSES  40
 /* Of the packets sent, in a million, lost: too many; few enough to try again. */
 #define LOSSY_PPM   5000
 #define CALM_PPM    500
 #define CALM_ROUNDS 16u
 
 struct seen {
-	uint64_t busy_ns;
+	uint64_t full_ns;
 	struct bps_conn_counts packets;
 };
 
@@ -44,11 +46,13 @@ struct bps_tune {
 	uint32_t *weights; /* [n_links], of an allreduce */
 	uint32_t *bcast;   /* [n_links], of a broadcast from bcast_root */
 	uint32_t bcast_root;
+	double s_per_byte; /* of the plan that was made last */
 	struct bps_slice *slices;
 	struct seen *seen; /* [n_servers], at the last exchange */
-	/* of each server since then: bytes of the ops that it had a share of */
-	double *asked;
-	double *slow; /* [n_servers]: scratch of an exchange */
+	int64_t *sorted;   /* [n_servers]: scratch of an exchange */
+	/* ops since the last exchange, and the fastest ever by size: class c from 2^c on */
+	uint64_t n_ops, op_bytes, took_ns;
+	double best_ns_per_byte[N_CLASSES];
 	uint64_t n_calls, next_exchange, turn;
 	uint32_t part_bytes, model_bytes;
 	uint32_t cost_bytes;
@@ -94,13 +98,13 @@ static int weigh(struct bps_tune *tune, enum bps_coll coll, uint32_t root,
                  uint32_t *ret_weights)
 {
 	const struct bps_shares_in *links = &tune->config.links;
-	double sum = 0, s_per_byte;
+	double sum = 0;
 	uint32_t i;
 	int r;
 
 	r = coll == BPS_BCAST
-	            ? bps_shares_bcast(links, root, tune->shares, &s_per_byte)
-	            : bps_shares_allreduce(links, tune->shares, &s_per_byte);
+	            ? bps_shares_bcast(links, root, tune->shares, &tune->s_per_byte)
+	            : bps_shares_allreduce(links, tune->shares, &tune->s_per_byte);
 	if (r < 0)
 		return r;
 	for (i = 0; i < tune->config.n_servers; i++) {
@@ -128,12 +132,11 @@ int bps_tune_new(const struct bps_tune_config *config, struct bps_tune **ret_tun
 	tune->bcast = calloc(n, sizeof(*tune->bcast));
 	tune->slices = calloc(n, sizeof(*tune->slices));
 	tune->seen = calloc(n, sizeof(*tune->seen));
-	tune->asked = calloc(n, sizeof(*tune->asked));
-	tune->slow = calloc(2 * (size_t)n, sizeof(*tune->slow));
+	tune->sorted = calloc(n, sizeof(*tune->sorted));
 	tune->bcast_root = UINT32_MAX;
 	tune->next_exchange = FIRST_CALLS;
 	if (tune->pace && tune->shares && tune->weights && tune->bcast && tune->slices &&
-	    tune->seen && tune->asked && tune->slow) {
+	    tune->seen && tune->sorted) {
 		for (i = 0; i < n; i++)
 			tune->pace[i] = 1;
 		choose_partition(tune);
@@ -157,8 +160,7 @@ void bps_tune_free(struct bps_tune *tune)
 	free(tune->bcast);
 	free(tune->slices);
 	free(tune->seen);
-	free(tune->asked);
-	free(tune->slow);
+	free(tune->sorted);
 	free(tune);
 }
 
@@ -171,7 +173,6 @@ int bps_tune_cut(struct bps_tune *tune, enum bps_coll coll, uint32_t root, uint6
 		.max_bytes = tune->part_bytes,
 		.cost_bytes = tune->cost_bytes,
 	};
-	uint32_t i;
 	int r;
 
 	if (coll == BPS_BCAST && root != tune->bcast_root) {
@@ -180,15 +181,19 @@ int bps_tune_cut(struct bps_tune *tune, enum bps_coll coll, uint32_t root, uint6
 			return r;
 		tune->bcast_root = root;
 	}
-	r = bps_cut_make(&plan, bytes, tune->turn++, tune->slices, ret_cut);
-	for (i = 0; r == 0 && i < ret_cut->n_slices; i++)
-		tune->asked[ret_cut->slices[i].server] += (double)bytes;
-	return r;
+	tune->n_ops++;
+	tune->op_bytes += bytes;
+	return bps_cut_make(&plan, bytes, tune->turn++, tune->slices, ret_cut);
 }
 
 uint32_t bps_tune_partition(const struct bps_tune *tune)
 {
 	return tune->part_bytes;
+}
+
+double bps_tune_s_per_byte(const struct bps_tune *tune)
+{
+	return tune->s_per_byte;
 }
 
 /* -- exchanges -- */
@@ -201,10 +206,19 @@ bool bps_tune_due(struct bps_tune *tune)
 	return true;
 }
 
-/* How long each server was busy, in ns; of all packets, those lost, in a million. */
-uint32_t bps_tune_n_words(const struct bps_tune *tune)
+/*
+ * How long each server's window was full, in ns; of the packets sent, those lost, in a
+ * million; how long the ops took, with its sign turned: the rank that came last knows it
+ * best.
+ */
+uint32_t bps_tune_n_words(uint32_t n_servers)
 {
-	return tune->config.n_servers + 1;
+	return n_servers + 2;
+}
+
+void bps_tune_took(struct bps_tune *tune, uint64_t ns)
+{
+	tune->took_ns += ns;
 }
 
 void bps_tune_report(struct bps_tune *tune, const struct bps_load *loads,
@@ -219,59 +233,68 @@ void bps_tune_report(struct bps_tune *tune, const struct bps_load *loads,
 		const struct bps_conn_counts *now = &loads[i].packets;
 		struct seen *seen = &tune->seen[i];
 
-		ret_words[i] = (int64_t)(loads[i].busy_ns - seen->busy_ns);
+		ret_words[i] = (int64_t)(loads[i].full_ns - seen->full_ns);
 		n_sent += (uint32_t)(now->n_sent - seen->packets.n_sent);
 		n_resent += (uint32_t)(now->n_resent - seen->packets.n_resent);
-		*seen = (struct seen){ loads[i].busy_ns, *now };
+		*seen = (struct seen){ loads[i].full_ns, *now };
 	}
 	if (n_sent > 0)
 		ret_words[n] = n_resent * 1000000 / n_sent;
+	ret_words[n + 1] = -(int64_t)tune->took_ns;
+	tune->took_ns = 0;
 }
 
 static int ascending(const void *a, const void *b)
 {
-	double left = *(const double *)a, right = *(const double *)b;
+	int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
 
 	return left < right ? -1 : left > right;
 }
 
-/*
- * How long each server was busy for a byte of the ops that it had a share of; 0: it had
- * none. Return: the middle one of the others.
- */
-static double compare_servers(struct bps_tune *tune, const int64_t *words)
+/* How many times as long as the fastest ops of about this size those of late took. */
+static double slowdown(struct bps_tune *tune, int64_t took_ns)
 {
-	uint32_t n = tune->config.n_servers, n_busy = 0, i;
-	double *busy = tune->slow + n;
+	double *best, ns_per_byte;
+	uint32_t class = 0;
 
-	for (i = 0; i < n; i++) {
-		tune->slow[i] = 0;
-		if (tune->asked[i] > 0)
-			tune->slow[i] = (double)words[i] / tune->asked[i];
-		if (tune->slow[i] > 0)
-			busy[n_busy++] = tune->slow[i];
-		tune->asked[i] = 0;
-	}
-	qsort(busy, n_busy, sizeof(*busy), ascending);
-	return n_busy > 0 ? busy[n_busy / 2] : 0;
+	if (tune->n_ops == 0 || took_ns <= 0)
+		return 1;
+	while (class + 1 < N_CLASSES && tune->op_bytes / tune->n_ops >> class > 1)
+		class++;
+	best = &tune->best_ns_per_byte[class];
+	ns_per_byte = (double)took_ns / (double)tune->op_bytes;
+	if (*best == 0 || ns_per_byte < *best)
+		*best = ns_per_byte;
+	return ns_per_byte / *best;
 }
 
 /*
- * A plan is right when all servers are busy for the same time. One that is busy for
- * longer holds the op up: it gets as much less; and more again, when it is done early.
+ * A server that is slower than planned holds all up: its window is always full, those of
+ * the others hardly ever, and ops take longer than they did. It gets as much less. One
+ * whose window is seldom full gets back, bit by bit, what was taken from it.
  */
-static bool adjust_paces(struct bps_tune *tune, const int64_t *words)
+static bool adjust_paces(struct bps_tune *tune, const int64_t *full_ns, double slowdown)
 {
-	double middle = compare_servers(tune, words);
+	uint32_t n = 0, i;
+	int64_t middle, most;
 	bool changed = false;
-	uint32_t i;
 
 	for (i = 0; i < tune->config.n_servers; i++) {
-		double uneven = tune->slow[i] / middle, pace = tune->pace[i];
+		if (tune->weights[i] > 0)
+			tune->sorted[n++] = full_ns[i];
+	}
+	qsort(tune->sorted, n, sizeof(*tune->sorted), ascending);
+	middle = tune->sorted[(n - 1) / 2];
+	most = tune->sorted[n - 1];
+	for (i = 0; i < tune->config.n_servers; i++) {
+		double pace = tune->pace[i];
 
-		if (tune->slow[i] == 0 || (uneven < UNEVEN && uneven > 1 / UNEVEN))
+		if (tune->weights[i] == 0)
 			continue;
-		pace /= uneven;
+		if (slowdown > HELD_UP && middle < most / 2 && full_ns[i] > most / 4 * 3)
+			pace /= slowdown;
+		else if (full_ns[i] < most / 2)
+			pace *= REGAIN;
 		pace = pace < LEAST_PACE ? LEAST_PACE : pace;
 		pace = pace > 1 ? 1 : pace;
 		changed = changed || pace != tune->pace[i];
@@ -300,8 +323,12 @@ static void adjust_partition(struct bps_tune *tune, int64_t lost_ppm)
 
 void bps_tune_agree(struct bps_tune *tune, const int64_t *words)
 {
-	adjust_partition(tune, words[tune->config.n_servers]);
-	if (adjust_paces(tune, words) &&
+	uint32_t n = tune->config.n_servers;
+	double slower = slowdown(tune, -words[n + 1]);
+
+	tune->n_ops = tune->op_bytes = 0;
+	adjust_partition(tune, words[n]);
+	if (adjust_paces(tune, words, slower) &&
 	    weigh(tune, BPS_ALLREDUCE, 0, tune->weights) == 0)
 		tune->bcast_root = UINT32_MAX;
 }

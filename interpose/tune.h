@@ -48,11 +48,17 @@ int bps_tune_cut(struct bps_tune *tune, enum bps_coll coll, uint32_t root, uint6
 /** bps_tune_partition() - the largest partition until the next exchange. */
 uint32_t bps_tune_partition(const struct bps_tune *tune);
 
+/** bps_tune_s_per_byte() - what an allreduce takes at least, by its plan. */
+double bps_tune_s_per_byte(const struct bps_tune *tune);
+
 /** bps_tune_due() - count a call; whether it begins with an exchange. */
 bool bps_tune_due(struct bps_tune *tune);
 
-/** bps_tune_n_words() - how many numbers an exchange compares. */
-uint32_t bps_tune_n_words(const struct bps_tune *tune);
+/** bps_tune_n_words() - how many numbers an exchange with @n_servers compares. */
+uint32_t bps_tune_n_words(uint32_t n_servers);
+
+/** bps_tune_took() - the op that was cut last took @ns on this rank. */
+void bps_tune_took(struct bps_tune *tune, uint64_t ns);
 
 /**
  * bps_tune_report() - a rank's part in an exchange.
