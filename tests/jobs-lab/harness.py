@@ -131,7 +131,7 @@ class Job:
     def __init__(self, lab, hosts, *words, env=None, mca=(), preload=True, prefix=(),
                  group=None):
         options = ["--mca", "osc", "pt2pt", *mca]
-        settings = {"BPSMPI_STATS": "1"}
+        settings = {"BPSMPI_STATS": "1", "BPSMPI_MODE": "always"}
         settings.update(env or {})
         if preload:
             options += ["-x", "LD_PRELOAD=" + lab.library]
