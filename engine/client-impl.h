@@ -41,7 +41,9 @@ struct bps_uplink {
 	uint32_t window;
 	uint32_t free_slot, n_unanswered;
 	uint64_t heard_ns, asked_ns;
-	uint64_t full_ns, full_since_ns; /* with a full window */
+	uint32_t limit; /* of n_unanswered: what the latest op wants of the window */
+	bool full;      /* n_unanswered has reached it */
+	uint64_t full_ns, full_since_ns;
 	bool ping_sending, ping_unanswered;
 	uint32_t n_sending; /* sends that the transport has */
 	struct bps_send hello, ping, bye;

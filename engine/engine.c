@@ -23,8 +23,8 @@ struct net_op {
 	struct bps_op op;
 	struct bps_engine *engine;
 	struct bps_engine_group *group;
-	struct bps_list link; /* among the group's, while it may have more to push */
-	uint64_t base;        /* its first position in the stage */
+	struct bps_list link;      /* among the group's, while it may have more to push */
+	uint64_t base;             /* its first position in the stage */
 	struct bps_slice slices[]; /* of its cut */
 };
 
@@ -156,6 +156,7 @@ void bps_engine_submit(struct bps_engine *engine, struct bps_engine_group *group
 	net->op.dtype = call->dtype;
 	net->op.redop = call->redop;
 	net->op.root = root;
+	net->op.window = call->window;
 	memcpy(net->slices, call->cut.slices, bytes);
 	net->op.cut = call->cut;
 	net->op.cut.slices = net->slices;

@@ -17,10 +17,17 @@
 
 /* Summed and handed on in blocks that stay in the first-level cache. */
 #define BLOCK_BYTES 4096u
-/* Outputs from here on are written past the cache. */
-#define STREAM_BYTES (4u << 20)
-/* How long to poll before sleeping; how often to give the CPU away in a crowd. */
-#define POLL_NS  (5 * BPS_NS_PER_US)
+/* Allreduces from here on write their outputs past the cache: they would push out of it
+ * what is still to be read. Broadcasts do not, they were slower at every size. */
+#define PAST_CACHE_BYTES (4u << 20)
+/* A broadcast's leaf can begin when the first chunk is there: an eighth of the op, but
+ * not so small that a hand-over counts, nor so large as the slot: half of it was faster.
+ */
+#define MIN_BCAST_CHUNK 32768u
+#define BCAST_CHUNKS    8u
+/* How long to poll before sleeping, about what a sleep costs; how often to give the CPU
+ * away in a crowd. */
+#define POLL_NS  (10 * BPS_NS_PER_US)
 #define N_POLLS  32
 #define N_YIELDS 4
 
@@ -32,7 +39,7 @@ struct walk {
 	uint64_t staged, summed, copied;
 	uint64_t chunk_bytes; /* of all but the last one */
 	bps_reduce_fn *reduce;
-	bps_copy_fn *copy_out;
+	bps_copy_fn *copy_in, *copy_out;
 	bool is_root;
 };
 
@@ -136,7 +143,7 @@ static bool can_stage(const struct walk *walk)
 
 static bool can_sum(const struct walk *walk)
 {
-	return walk->summed < walk->staged &&
+	return walk->call->coll == BPS_ALLREDUCE && walk->summed < walk->staged &&
 	       bps_inbox_all(walk->inbox, BPS_STAGED, walk->summed);
 }
 
@@ -169,8 +176,8 @@ static void stage(struct walk *walk)
 	if (!walk->is_root)
 		own = piece_of(walk, &chunk, inbox->rank);
 	behind = own.offset + own.bytes;
-	memcpy(slot, input, own.offset);
-	memcpy(slot + behind, input + behind, chunk.bytes - behind);
+	walk->copy_in(slot, input, own.offset);
+	walk->copy_in(slot + behind, input + behind, chunk.bytes - behind);
 	bps_inbox_publish(inbox, BPS_STAGED, walk->staged);
 	if (!walk->is_root)
 		return;
@@ -346,9 +353,16 @@ static void wait_for_work(const struct walk *walk, const struct bps_stage_wait *
 
 /* -- a call -- */
 
-static void copy_plainly(void *dst, const void *src, size_t bytes)
+static uint64_t max_chunk(const struct bps_inbox *inbox,
+                          const struct bps_inbox_call *call)
 {
-	memcpy(dst, src, bytes);
+	uint64_t chunk = call->bytes / BCAST_CHUNKS, most = inbox->shape.slot_bytes / 2;
+
+	if (call->coll == BPS_ALLREDUCE)
+		return inbox->shape.slot_bytes;
+	if (chunk < MIN_BCAST_CHUNK)
+		chunk = MIN_BCAST_CHUNK;
+	return chunk < most ? chunk : most;
 }
 
 /* All ranks have opened it by now. */
@@ -363,7 +377,7 @@ static void begin(struct walk *walk)
 {
 	struct bps_inbox *inbox = walk->inbox;
 	uint64_t bytes = walk->call->bytes;
-	uint64_t n_chunks = div_up(bytes, inbox->shape.slot_bytes);
+	uint64_t n_chunks = div_up(bytes, max_chunk(inbox, walk->call));
 
 	if (inbox->n_calls++ == 0)
 		first_call(inbox);
@@ -399,21 +413,23 @@ int bps_inbox_run(struct bps_inbox *inbox, const struct bps_inbox_call *call,
 		.summed = inbox->base,
 		.copied = inbox->base,
 		.reduce = bps_kernel(call->dtype, call->redop),
-		.copy_out = call->bytes < STREAM_BYTES ? copy_plainly : bps_stream_copy(),
+		.copy_in = bps_copy(false),
+		.copy_out = bps_copy(call->coll == BPS_ALLREDUCE &&
+		                     call->bytes >= PAST_CACHE_BYTES),
 		.is_root = call->coll == BPS_BCAST && call->root == inbox->rank,
 	};
 	int error = 0;
 
 	begin(&walk);
 	if (call->coll == BPS_BCAST && !walk.is_root)
-		walk.staged = walk.summed = walk.end; /* nobody waits for mine */
+		walk.staged = walk.end; /* nobody waits for mine */
 	check(inbox, &walk);
 	while (walk.copied < walk.end && error == 0) {
 		error = bps_inbox_failed(inbox, ret_reason);
 		if (error == 0 && !work(&walk))
 			wait_for_work(&walk, wait);
 	}
-	bps_stream_fence();
+	bps_copy_fence();
 	bps_inbox_say(inbox);
 	inbox->base = walk.end;
 	return error;

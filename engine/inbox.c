@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
@@ -84,6 +85,17 @@ static void add_cpus(struct bps_inbox *inbox)
 	}
 }
 
+/*
+ * Take the pages now, in one call: else the first ops would, a fault for each 4 KiB.
+ * Older kernels refuse, and then they do.
+ */
+static void take_pages(const struct bps_inbox *inbox)
+{
+#ifdef MADV_POPULATE_WRITE
+	(void)madvise(inbox->shared, inbox->bytes, MADV_POPULATE_WRITE);
+#endif
+}
+
 /* Consumes @map, on failure too. */
 static int inbox_new(const struct bps_inbox_shape *shape, const struct layout *layout,
                      void *map, uint32_t rank, struct bps_inbox **ret_inbox)
@@ -105,6 +117,7 @@ static int inbox_new(const struct bps_inbox_shape *shape, const struct layout *l
 	inbox->slots = (unsigned char *)map + layout->slots;
 	inbox->sources = sources;
 	inbox->rank = rank;
+	take_pages(inbox);
 	add_cpus(inbox);
 	*ret_inbox = inbox;
 	return 0;

@@ -3,10 +3,11 @@
  * How an op is cut into partitions, which server sums which partition, and the order in
  * which a member visits them. Pure functions: every member computes the same.
  *
- * An op is cut into rounds of about equal size. In a round each server that has a share
- * sums one part, as large as its share of the round: so every op, however small, is
- * divided as the plan says, and a server with a small share has little on its way to it
- * at a time. Members begin each round at different servers.
+ * An op is cut into rounds of equal size, but for the first and the last, which are half
+ * as long: to fill and drain the pipe takes the time of a round. In a round each server
+ * that has a share sums one part, as large as its share of the round: so every op,
+ * however small, is divided as the plan says, and a server with a small share has little
+ * on its way to it at a time. Members begin each round at different servers.
  */
 #pragma once
 
@@ -23,7 +24,7 @@ struct bps_plan {
 	uint32_t n_servers;      /* >= 1 */
 	const uint32_t *weights; /* [n_servers], sum BPS_SHARE_ONE; 0: sums nothing */
 	uint32_t max_bytes;      /* largest partition, >= BPS_CUT_MIN_PARTITION */
-	uint32_t cost_bytes;     /* bytes that the wire carries in the time a message costs */
+	uint32_t cost_bytes;     /* that the wire carries in the time a message costs */
 };
 
 /* A server's place in a round. */

@@ -28,6 +28,28 @@ static uint64_t clock_ns(const struct bps_uplink *uplink)
 	return config->clock ? config->clock(config->clock_owner) : 0;
 }
 
+/* After a change of how much is unanswered, or may be. */
+static void note_full(struct bps_uplink *uplink)
+{
+	bool full = uplink->n_unanswered >= uplink->limit;
+
+	if (full == uplink->full)
+		return;
+	uplink->full = full;
+	if (full)
+		uplink->full_since_ns = clock_ns(uplink);
+	else
+		uplink->full_ns += clock_ns(uplink) - uplink->full_since_ns;
+}
+
+static void choose_limit(struct bps_uplink *uplink, const struct bps_op *op)
+{
+	uplink->limit = uplink->window;
+	if (op && op->window > 0 && op->window < uplink->limit)
+		uplink->limit = op->window;
+	note_full(uplink);
+}
+
 static void slot_free(struct bps_push *push)
 {
 	struct bps_uplink *uplink = push->uplink;
@@ -42,15 +64,15 @@ void bps_push_answered(struct bps_push *push)
 {
 	struct bps_uplink *uplink = push->uplink;
 
-	if (uplink->n_unanswered-- == uplink->window)
-		uplink->full_ns += clock_ns(uplink) - uplink->full_since_ns;
+	uplink->n_unanswered--;
+	note_full(uplink);
 	slot_free(push);
 }
 
 void bps_uplink_load(const struct bps_uplink *uplink, struct bps_load *ret_load)
 {
 	*ret_load = (struct bps_load){ .full_ns = uplink->full_ns };
-	if (uplink->slots && uplink->n_unanswered >= uplink->window)
+	if (uplink->full)
 		ret_load->full_ns += clock_ns(uplink) - uplink->full_since_ns;
 	if (uplink->conn)
 		bps_conn_count(uplink->conn, &ret_load->packets);
@@ -65,8 +87,7 @@ static struct bps_push *slot_take(struct bps_uplink *uplink)
 	uplink->n_sending++;
 	if (uplink->n_unanswered++ == 0)
 		uplink->heard_ns = uplink->client->now_ns;
-	if (uplink->n_unanswered == uplink->window)
-		uplink->full_since_ns = clock_ns(uplink);
+	note_full(uplink);
 	return push;
 }
 
@@ -89,6 +110,11 @@ int bps_push_slots(struct bps_uplink *uplink, uint32_t n_slots)
 		push->send.done = push_sent;
 		slot_free(push);
 	}
+	choose_limit(uplink, bps_list_empty(&uplink->lanes)
+	                             ? NULL
+	                             : BPS_CONTAINER_OF(uplink->lanes.prev,
+	                                                struct bps_op_lane, link)
+	                                       ->op);
 	return 0;
 }
 
@@ -184,7 +210,6 @@ static bool is_oldest(const struct bps_uplink *uplink, const struct bps_op_lane 
  */
 static struct bps_op_lane *next_lane(struct bps_uplink *uplink)
 {
-	bool full = uplink->n_unanswered >= uplink->window;
 	struct bps_op_lane *lane, *best = NULL;
 
 	BPS_LIST_FOREACH(lane, &uplink->lanes, link)
@@ -193,7 +218,7 @@ static struct bps_op_lane *next_lane(struct bps_uplink *uplink)
 			continue;
 		if (best && best->op->priority <= lane->op->priority)
 			continue;
-		if (!full || is_oldest(uplink, lane))
+		if (!uplink->full || is_oldest(uplink, lane))
 			best = lane;
 	}
 	return best;
@@ -212,6 +237,7 @@ void bps_uplink_add(struct bps_uplink *uplink, struct bps_op_lane *lane)
 {
 	bps_list_push_back(&uplink->lanes, &lane->link);
 	lane_advance(lane);
+	choose_limit(uplink, lane->op);
 }
 
 void bps_uplink_forget(struct bps_uplink *uplink, struct bps_op *op,

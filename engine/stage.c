@@ -386,10 +386,6 @@ static void publish_sum(struct walk *walk, uint64_t position)
 	struct bps_stage *stage = walk->stage;
 	struct slot_flags *slot = &stage->slots[slot_of(stage, position)];
 
-	if (walk->call->alone) {
-		bps_stage_done(stage, position);
-		return;
-	}
 	/* Pairs with the acquire in bps_stage_summed(). */
 	bps_store_release(&slot->summed, position + 1);
 	wake_engine(stage);
@@ -427,10 +423,7 @@ static bool sum_next(struct walk *walk)
 	if (position == walk->end || !slot_free(stage, position) ||
 	    !inputs_there(walk, position))
 		return false;
-	sum_into(walk, position,
-	         walk->call->alone && walk->call->coll == BPS_ALLREDUCE
-	                 ? ring_at(stage, stage->layout.result, position)
-	                 : bps_stage_push(stage, position));
+	sum_into(walk, position, bps_stage_push(stage, position));
 	publish_sum(walk, position);
 	walk->summed++;
 	return true;

@@ -1,26 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The in-box stage of one communicator: the ranks of a box hand their parts to each other
- * through shared memory (a memfd, so nothing is left behind), sum them in rank order, and
- * copy the totals out, while later parts are still on their way.
+ * The in-box stage of one communicator of several boxes: the ranks of a box hand their
+ * parts to each other through shared memory (a memfd, so nothing is left behind), sum
+ * them in rank order, and copy the totals out, while later parts are still on their way.
+ * One box that is alone has engine/inbox.h instead.
  *
  * A ring of slots, used round and round so that it stays in the cache. Position g (it
  * counts on over all ops of the communicator) lies in slot g mod n_slots:
- *	input	one a rank: what this rank contributes, for the owner of g to sum
- *	push	the box's sum: what goes to the server
- *	result	the total
+ *
+ * - input, one a rank: what this rank contributes, for the owner of g to sum
+ * - push: the box's sum, what goes to the server
+ * - result: the total
+ *
  * The owner of an allreduce's g is rank g mod n_ranks; it reads its own input straight
- *from the user's buffer. A broadcast's owner is the root rank in the root's box and the
- *leader in the others, where there is nothing to sum.
+ * from the user's buffer. A broadcast's owner is the root rank in the root's box and the
+ * leader in the others, where there is nothing to sum.
  *
  * Hand-over is by numbers that only grow, each written by one thread:
- *	staged[rank]	inputs of all g below this are there		(the rank)
- *	summed of slot	g + 1 when the push buffer holds g's sum	(the owner)
- *	done of slot	g + 1 when the result of g is there		(the leader's
- *engine) copied[rank]	results of all g below this were taken		(the rank) A slot
- *is free for g when every rank has copied g - n_slots. In a box that is alone the owner
- *writes the result itself. In the root's box of a broadcast the data stays in the push
- *buffer, and done says that the server has it.
+ *
+ * - staged[rank]: inputs of all g below this are there (the rank)
+ * - summed of slot: g + 1 when the push buffer holds g's sum (the owner)
+ * - done of slot: g + 1 when the result of g is there (the leader's engine)
+ * - copied[rank]: results of all g below this were taken (the rank)
+ *
+ * A slot is free for g when every rank has copied g - n_slots. In the root's box of a
+ * broadcast the data stays in the push buffer, and done says that the server has it.
  *
  * A stage belongs to the thread that is inside the communicator's collective; the engine
  * thread of the leader touches the slots and done alone.
@@ -57,7 +61,7 @@ int bps_stage_create(const struct bps_stage_shape *shape, struct bps_stage **ret
 /**
  * bps_stage_open() - another rank's: map what the leader made.
  * @fd: borrowed. @rank: index in the box, 1 to n_ranks - 1. @wake_fd: the eventfd that
- * wakes the leader's engine, borrowed until bps_stage_free(); -1: a box that is alone.
+ * wakes the leader's engine, borrowed until bps_stage_free().
  * Return: 0; -EINVAL when it is not what @shape says; a negative errno.
  */
 int bps_stage_open(const struct bps_stage_shape *shape, int fd, uint32_t rank,
@@ -80,8 +84,8 @@ struct bps_stage_call {
 	enum bps_dtype dtype; /* allreduce */
 	enum bps_redop redop;
 	struct bps_cut cut;
+	uint32_t window;   /* for the engine: struct bps_op */
 	uint32_t start;    /* whose order the parts are visited in, bps_cut_visit() */
-	bool alone;        /* the communicator has one box */
 	int32_t root;      /* broadcast: root's index in this box; -1: another box */
 	const void *input; /* cut.op_bytes; may be @output; unused on a leaf */
 	void *output;      /* cut.op_bytes; unused on a root */

@@ -163,7 +163,8 @@ static int carry(const struct bps_mpi *mpi, const struct bps_comm *comm,
 
 	if (comm->inbox)
 		return carry_in_box(mpi, comm, call, bytes);
-	error = bps_comm_cut(&bps_job, comm, call->coll, root, bytes, &call->cut);
+	error = bps_comm_cut(&bps_job, comm, call->coll, root, bytes, &call->cut,
+	                     &call->window);
 	if (error == -EIO)
 		return mpi->err_other; /* said by the MPI library */
 	if (error < 0) {

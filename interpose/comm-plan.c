@@ -90,6 +90,7 @@ static int make_tune(const struct bps_job *job, struct bps_comm *comm)
 		.n_servers = comm->n_servers,
 		.largest_bytes = largest_partition(job, comm),
 		.pinned = job->config.partition_bytes > 0,
+		.window = job->config.window_bytes > 0 ? bps_servers_window(job) : 0,
 	};
 	uint32_t n_words = bps_tune_n_words(comm->n_servers);
 
@@ -107,7 +108,7 @@ static uint64_t ring_bytes(uint64_t slots, uint64_t part)
 
 static void choose_shape(const struct bps_job *job, struct bps_comm *comm)
 {
-	uint32_t part = bps_tune_partition(comm->tune), least = least_slots(comm);
+	uint32_t part = bps_tune_most(comm->tune), least = least_slots(comm);
 	uint64_t slots = (uint64_t)comm->n_servers * ROOMY_SLOTS;
 	struct bps_stage_shape fullest = { .n_ranks = most_local(comm) };
 
@@ -216,11 +217,13 @@ static int exchange(const struct bps_job *job, const struct bps_comm *comm)
 
 int bps_comm_cut(const struct bps_job *job, const struct bps_comm *comm,
                  enum bps_coll coll, uint32_t root, uint64_t bytes,
-                 struct bps_cut *ret_cut)
+                 struct bps_cut *ret_cut, uint32_t *ret_window)
 {
 	int error = 0;
 
 	if (bps_tune_due(comm->tune))
 		error = exchange(job, comm);
-	return error < 0 ? error : bps_tune_cut(comm->tune, coll, root, bytes, ret_cut);
+	return error < 0
+	               ? error
+	               : bps_tune_cut(comm->tune, coll, root, bytes, ret_cut, ret_window);
 }

@@ -26,4 +26,4 @@ void bps_comm_plan_free(struct bps_comm *comm);
  */
 int bps_comm_cut(const struct bps_job *job, const struct bps_comm *comm,
                  enum bps_coll coll, uint32_t root, uint64_t bytes,
-                 struct bps_cut *ret_cut);
+                 struct bps_cut *ret_cut, uint32_t *ret_window);

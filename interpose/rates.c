@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How fast the links of boxes and dedicated servers are. Measured by pairs that have their
- * links to themselves: in each round a leader exchanges bytes with one server, and nobody
- * else with either of the two. A link is as fast as the fastest exchange that used it.
+ * How fast the links of boxes and dedicated servers are. Measured by pairs that have
+ * their links to themselves: in each round a leader exchanges bytes with one server, and
+ * nobody else with either of the two. A link is as fast as the fastest exchange that used
+ * it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,20 +20,23 @@
 #define ROUND_NS (30 * BPS_NS_PER_MS)
 /* Links that differ by less are taken for alike: chance makes that much. */
 #define ALIKE 0.7
-/* Above such a rate it is cores that are measured, and they are busy with other things. */
+/* Above such a rate it is cores that are measured, and they are busy with other things.
+ */
 #define CORE_BYTES_PER_S 300e6
 #define ALIKE_TO_CORES   0.3
 
 /*
  * Who leads box @box exchanges with server *@ret_server in round @round; false: it only
  * answers, or has a rest. With a server each, all leaders exchange at once. Else boxes
- * and dedicated servers are paired as teams of a tournament are: round @round of a circle.
+ * and dedicated servers are paired as teams of a tournament are: round @round of a
+ * circle.
  */
 static bool partner(const struct bps_job *job, uint32_t box, uint32_t round,
                     uint32_t *ret_server)
 {
 	uint32_t n = job->boxes.n_boxes, k = job->hosts.n_hosts;
-	uint32_t circle = (n + k - 1) | 1u; /* an odd number; the last team stays out of it */
+	uint32_t circle =
+		(n + k - 1) | 1u; /* an odd number; the last team stays out of it */
 	uint32_t turn = round % circle, other;
 
 	if (!bps_servers_carried(job)) {

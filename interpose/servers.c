@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/cpuset.h"
 #include "base/log.h"
+#include "interpose/tune.h"
 #include "transport/netif.h"
 
 #define DEFAULT_PORT 7000
@@ -17,7 +18,7 @@
 /* A server of so many boxes keeps its windows within its memory all the same. */
 #define LARGE_SLOT_BOXES 32u
 #define LEAST_SLOT_BYTES (4u << 10)
-/* Partitions that a member keeps on its way to one server, unless it is given. */
+/* A window that is given, but no partition, holds so many. */
 #define WINDOW_SLOTS 2u
 
 int bps_servers_parse(const struct bps_config *config, struct bps_hostlist *ret)
@@ -141,12 +142,12 @@ uint32_t bps_servers_slot_bytes(const struct bps_job *job)
 	return bytes;
 }
 
-static uint32_t window_slots(const struct bps_job *job)
+uint32_t bps_servers_window(const struct bps_job *job)
 {
 	uint64_t window = job->config.window_bytes, slot = bps_servers_slot_bytes(job);
 
 	if (window == 0)
-		return WINDOW_SLOTS;
+		return BPS_TUNE_MAX_WINDOW;
 	return window > slot ? (uint32_t)(window / slot) : 1;
 }
 
@@ -159,7 +160,7 @@ int bps_servers_engine(struct bps_job *job)
 			.n_peers = job->size,
 			.host = job->cards[job->rank].host,
 			.slot_bytes = bps_servers_slot_bytes(job),
-			.n_slots = window_slots(job),
+			.n_slots = bps_servers_window(job),
 			.timeout_ns = (uint64_t)c->timeout_s * BPS_NS_PER_S,
 		},
 		.server_memory_bytes = c->server_memory_bytes,

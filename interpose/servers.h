@@ -18,8 +18,8 @@ int bps_servers_parse(const struct bps_config *config, struct bps_hostlist *ret)
 bool bps_servers_carried(const struct bps_job *job);
 
 /**
- * bps_servers_name() - job->servers, and room for job->rates, on every rank; the cards are
- * known. 0 or -ENOMEM.
+ * bps_servers_name() - job->servers, and room for job->rates, on every rank; the cards
+ * are known. 0 or -ENOMEM.
  */
 int bps_servers_name(struct bps_job *job);
 
@@ -28,6 +28,9 @@ int bps_servers_listen(struct bps_job *job, struct bps_reason *ret_reason);
 
 /** bps_servers_slot_bytes() - the largest partition that servers have room for. */
 uint32_t bps_servers_slot_bytes(const struct bps_job *job);
+
+/** bps_servers_window() - partitions that a member may have unanswered at a server. */
+uint32_t bps_servers_window(const struct bps_job *job);
 
 /** bps_servers_engine() - a leader's: start the engine if there is none yet. */
 int bps_servers_engine(struct bps_job *job);

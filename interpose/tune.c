@@ -12,15 +12,19 @@
 /* What a message costs of a core, and how much of the link's time a part should last. */
 #define MESSAGE_S 5e-6
 #define PART_S    200e-6
-/* The queue that is assumed before a receiver. */
-#define QUEUE_S    20e-3
-#define LEAST_PART (4u << 10)
-#define FAIR_PART  (16u << 10)
+/* The queue before a link: what is taken for granted, and what is hoped for. */
+#define SAFE_QUEUE_S  5e-3
+#define GREAT_QUEUE_S 20e-3
+/* What the windows of one member hold together, to fill the pipe. */
+#define PIPE_S       1e-3
+#define LEAST_WINDOW 2u
+#define LEAST_PART   (2u << 10)
+#define FAIR_PART    (16u << 10)
 
 /* -- learning -- */
 
-/* Calls between exchanges: few while there is much to learn. */
-#define FIRST_CALLS 2u
+/* An exchange begins each of the first calls, then every second one, then fewer. */
+#define FIRST_CALLS 6u
 #define EARLY_CALLS 16u
 #define LATE_CALLS  8u
 /* Ops that take so many times as long as they did are held up by something. */
@@ -28,10 +32,11 @@
 #define REGAIN     1.5
 #define LEAST_PACE (1.0 / 64)
 #define N_CLASSES  40
-/* Of the packets sent, in a million, lost: too many; few enough to try again. */
-#define LOSSY_PPM   5000
-#define CALM_PPM    500
-#define CALM_ROUNDS 16u
+/* A partition twice as large is kept, unless it takes longer; then it is left alone. */
+#define WORSE      1.03
+#define REST_CALLS 128u
+/* Of the packets sent, in a million, lost: too many. */
+#define LOSSY_PPM 5000
 
 struct seen {
 	uint64_t full_ns;
@@ -40,7 +45,8 @@ struct seen {
 
 struct bps_tune {
 	struct bps_tune_config config;
-	uint32_t n_links; /* servers as engine/shares.h counts them: dedicated, then boxes */
+	uint32_t n_links; /* servers as engine/shares.h counts them: dedicated, then boxes
+	                   */
 	double *pace;     /* [n_servers]: 1: as planned; less: it is slower */
 	double *shares;   /* [n_links] */
 	uint32_t *weights; /* [n_links], of an allreduce */
@@ -50,13 +56,19 @@ struct bps_tune {
 	struct bps_slice *slices;
 	struct seen *seen; /* [n_servers], at the last exchange */
 	int64_t *sorted;   /* [n_servers]: scratch of an exchange */
-	/* ops since the last exchange, and the fastest ever by size: class c from 2^c on */
+	/* ops since the last exchange, and the fastest ever by size: class c from 2^c on
+	 */
 	uint64_t n_ops, op_bytes, took_ns;
 	double best_ns_per_byte[N_CLASSES];
 	uint64_t n_calls, next_exchange, turn;
-	uint32_t part_bytes, model_bytes;
+	uint32_t part_bytes, most_bytes; /* largest partition: now, and ever */
 	uint32_t cost_bytes;
-	uint32_t n_calm; /* exchanges without loss */
+	double pipe_bytes; /* in the window of one server, at least */
+	/* whether part_bytes is on trial, against what half of it took */
+	bool trying;
+	double before_ns_per_byte;
+	uint32_t before_class;
+	uint64_t next_trial; /* call */
 };
 
 static double slowest_rate(const struct bps_shares_in *links)
@@ -71,26 +83,40 @@ static double slowest_rate(const struct bps_shares_in *links)
 	return rate;
 }
 
+static uint32_t clamp_part(const struct bps_tune *tune, double part)
+{
+	if (part > tune->config.largest_bytes)
+		part = tune->config.largest_bytes;
+	if (part < LEAST_PART)
+		part = LEAST_PART;
+	return (uint32_t)part / BPS_CUT_UNIT * BPS_CUT_UNIT;
+}
+
 /*
  * What is on its way to a server, two partitions of each box, must fit the queue before
- * it; a partition need not last longer than makes messages cheap.
+ * it, and so must what servers answer a box; nobody knows how long that is. A partition
+ * need not last longer than makes messages cheap.
  */
 static void choose_partition(struct bps_tune *tune)
 {
-	const struct bps_tune_config *config = &tune->config;
-	double rate = slowest_rate(&config->links);
-	double fits = rate * QUEUE_S / (2 * config->links.n_boxes);
-	double cheap = rate * PART_S;
-	double part = cheap > FAIR_PART ? cheap : FAIR_PART;
+	const struct bps_shares_in *links = &tune->config.links;
+	uint32_t most = links->n_boxes > tune->config.n_servers ? links->n_boxes
+	                                                        : tune->config.n_servers;
+	double rate = slowest_rate(links), enough = rate * PART_S;
+	double hoped = rate * GREAT_QUEUE_S / (LEAST_WINDOW * most);
+	double safe = rate * SAFE_QUEUE_S / (LEAST_WINDOW * most);
 
-	part = part < fits ? part : fits;
-	part = part > LEAST_PART ? part : LEAST_PART;
-	if (config->pinned || part > config->largest_bytes)
-		part = config->largest_bytes;
-	tune->model_bytes = tune->part_bytes =
-		(uint32_t)part / BPS_CUT_UNIT * BPS_CUT_UNIT;
-	tune->cost_bytes = rate * MESSAGE_S < 1e9 ? (uint32_t)(rate * MESSAGE_S)
-	                                          : 1000000000u;
+	enough = enough > FAIR_PART ? enough : FAIR_PART;
+	tune->most_bytes = clamp_part(tune, hoped < enough ? hoped : enough);
+	tune->part_bytes = tune->most_bytes;
+	while (tune->part_bytes > safe && tune->part_bytes / 2 >= LEAST_PART)
+		tune->part_bytes = clamp_part(tune, tune->part_bytes / 2);
+	if (tune->config.pinned)
+		tune->most_bytes = tune->part_bytes =
+			clamp_part(tune, tune->config.largest_bytes);
+	tune->cost_bytes =
+		rate * MESSAGE_S < 1e9 ? (uint32_t)(rate * MESSAGE_S) : 1000000000u;
+	tune->pipe_bytes = rate * PIPE_S / tune->config.n_servers;
 }
 
 /* Shares by the links, and by how the servers kept up with theirs. */
@@ -134,7 +160,7 @@ int bps_tune_new(const struct bps_tune_config *config, struct bps_tune **ret_tun
 	tune->seen = calloc(n, sizeof(*tune->seen));
 	tune->sorted = calloc(n, sizeof(*tune->sorted));
 	tune->bcast_root = UINT32_MAX;
-	tune->next_exchange = FIRST_CALLS;
+	tune->next_exchange = 1;
 	if (tune->pace && tune->shares && tune->weights && tune->bcast && tune->slices &&
 	    tune->seen && tune->sorted) {
 		for (i = 0; i < n; i++)
@@ -164,8 +190,22 @@ void bps_tune_free(struct bps_tune *tune)
 	free(tune);
 }
 
+/* An op with smaller partitions has more of them on the way. */
+static uint32_t choose_window(const struct bps_tune *tune, uint32_t part)
+{
+	double bytes = LEAST_WINDOW * (double)tune->part_bytes;
+
+	if (tune->config.window > 0)
+		return tune->config.window;
+	bytes = bytes > tune->pipe_bytes ? bytes : tune->pipe_bytes;
+	if (bytes > part * (double)BPS_TUNE_MAX_WINDOW)
+		return BPS_TUNE_MAX_WINDOW;
+	return bytes > part * (double)LEAST_WINDOW ? (uint32_t)(bytes / part)
+	                                           : LEAST_WINDOW;
+}
+
 int bps_tune_cut(struct bps_tune *tune, enum bps_coll coll, uint32_t root, uint64_t bytes,
-                 struct bps_cut *ret_cut)
+                 struct bps_cut *ret_cut, uint32_t *ret_window)
 {
 	const struct bps_plan plan = {
 		.n_servers = tune->config.n_servers,
@@ -183,12 +223,18 @@ int bps_tune_cut(struct bps_tune *tune, enum bps_coll coll, uint32_t root, uint6
 	}
 	tune->n_ops++;
 	tune->op_bytes += bytes;
+	*ret_window = choose_window(tune, bps_plan_partition(&plan, bytes));
 	return bps_cut_make(&plan, bytes, tune->turn++, tune->slices, ret_cut);
 }
 
 uint32_t bps_tune_partition(const struct bps_tune *tune)
 {
 	return tune->part_bytes;
+}
+
+uint32_t bps_tune_most(const struct bps_tune *tune)
+{
+	return tune->most_bytes;
 }
 
 double bps_tune_s_per_byte(const struct bps_tune *tune)
@@ -202,7 +248,10 @@ bool bps_tune_due(struct bps_tune *tune)
 {
 	if (tune->n_calls++ < tune->next_exchange)
 		return false;
-	tune->next_exchange += tune->next_exchange < EARLY_CALLS ? FIRST_CALLS : LATE_CALLS;
+	if (tune->next_exchange < FIRST_CALLS)
+		tune->next_exchange += 1;
+	else
+		tune->next_exchange += tune->next_exchange < EARLY_CALLS ? 2 : LATE_CALLS;
 	return true;
 }
 
@@ -251,18 +300,25 @@ static int ascending(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* How many times as long as the fastest ops of about this size those of late took. */
-static double slowdown(struct bps_tune *tune, int64_t took_ns)
+/* What the ops since the last exchange took for a byte. 0: nothing is known. */
+static double measure(const struct bps_tune *tune, int64_t took_ns, uint32_t *ret_class)
 {
-	double *best, ns_per_byte;
-	uint32_t class = 0;
-
+	*ret_class = 0;
 	if (tune->n_ops == 0 || took_ns <= 0)
+		return 0;
+	while (*ret_class + 1 < N_CLASSES &&
+	       tune->op_bytes / tune->n_ops >> *ret_class > 1)
+		++*ret_class;
+	return (double)took_ns / (double)tune->op_bytes;
+}
+
+/* How many times as long as the fastest ops of about this size those of late took. */
+static double slowdown(struct bps_tune *tune, double ns_per_byte, uint32_t class)
+{
+	double *best = &tune->best_ns_per_byte[class];
+
+	if (ns_per_byte == 0)
 		return 1;
-	while (class + 1 < N_CLASSES && tune->op_bytes / tune->n_ops >> class > 1)
-		class++;
-	best = &tune->best_ns_per_byte[class];
-	ns_per_byte = (double)took_ns / (double)tune->op_bytes;
 	if (*best == 0 || ns_per_byte < *best)
 		*best = ns_per_byte;
 	return ns_per_byte / *best;
@@ -303,31 +359,53 @@ static bool adjust_paces(struct bps_tune *tune, const int64_t *full_ns, double s
 	return changed;
 }
 
-/* Halve partitions while packets are lost; after a calm time go back up, step by step. */
-static void adjust_partition(struct bps_tune *tune, int64_t lost_ppm)
+static void go_back(struct bps_tune *tune)
 {
-	uint32_t part = tune->part_bytes;
+	tune->part_bytes = clamp_part(tune, tune->part_bytes / 2);
+	tune->trying = false;
+	tune->next_trial = tune->n_calls + REST_CALLS;
+}
 
+/*
+ * Larger, step by step, as long as ops do not take longer: loss alone does not tell, for
+ * a queue of our own box refuses packets without counting one as lost. At once smaller
+ * where many are lost.
+ */
+static void adjust_partition(struct bps_tune *tune, int64_t lost_ppm, double ns_per_byte,
+                             uint32_t class)
+{
 	if (tune->config.pinned)
 		return;
 	if (lost_ppm > LOSSY_PPM) {
-		tune->n_calm = 0;
-		part /= 2;
-	} else if (lost_ppm < CALM_PPM && ++tune->n_calm >= CALM_ROUNDS) {
-		tune->n_calm = 0;
-		part *= 2;
+		go_back(tune);
+		return;
 	}
-	part = part < LEAST_PART ? LEAST_PART : part;
-	tune->part_bytes = part < tune->model_bytes ? part : tune->model_bytes;
+	if (ns_per_byte == 0)
+		return;
+	if (tune->trying && class == tune->before_class &&
+	    ns_per_byte > WORSE * tune->before_ns_per_byte) {
+		go_back(tune);
+		return;
+	}
+	tune->trying = false;
+	if (tune->part_bytes >= tune->most_bytes || tune->n_calls < tune->next_trial)
+		return;
+	tune->trying = true;
+	tune->before_ns_per_byte = ns_per_byte;
+	tune->before_class = class;
+	tune->part_bytes = clamp_part(tune, 2.0 * tune->part_bytes);
+	if (tune->part_bytes > tune->most_bytes)
+		tune->part_bytes = tune->most_bytes;
 }
 
 void bps_tune_agree(struct bps_tune *tune, const int64_t *words)
 {
-	uint32_t n = tune->config.n_servers;
-	double slower = slowdown(tune, -words[n + 1]);
+	uint32_t n = tune->config.n_servers, class;
+	double ns_per_byte = measure(tune, -words[n + 1], &class);
+	double slower = slowdown(tune, ns_per_byte, class);
 
 	tune->n_ops = tune->op_bytes = 0;
-	adjust_partition(tune, words[n]);
+	adjust_partition(tune, words[n], ns_per_byte, class);
 	if (adjust_paces(tune, words, slower) &&
 	    weigh(tune, BPS_ALLREDUCE, 0, tune->weights) == 0)
 		tune->bcast_root = UINT32_MAX;

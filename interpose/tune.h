@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the ranks of a communicator of several boxes have agreed on for its next ops: which
- * share each server sums, and how large partitions are.
+ * What the ranks of a communicator of several boxes have agreed on for its next ops:
+ * which share each server sums, and how large partitions are.
  *
  * It begins with a model: shares by the bandwidths of boxes and servers
  * (engine/shares.h), partitions by the bandwidth and the number of boxes
  * (docs/flow-control.md). Every few calls the ranks exchange what they saw, in an
  * allreduce of the MPI library on integers (MPI_MAX), inside the call that they are all
- * in; from the greatest each computes the same next plan. So a plan changes between the same two ops
- * everywhere, without a message of ours.
+ * in; from the greatest each computes the same next plan. So a plan changes between the
+ * same two ops everywhere, without a message of ours.
  *
  * A communicator is used by one thread at a time, and so is this.
  */
@@ -28,7 +28,11 @@ struct bps_tune_config {
 	uint32_t n_servers;         /* dedicated, and where boxes carry one, theirs */
 	uint32_t largest_bytes;     /* a partition may be */
 	bool pinned;                /* and is, because the user said so */
+	uint32_t window;            /* partitions, because the user said so; 0: not */
 };
+
+/* Of any window, in partitions: what servers are asked to grant. */
+#define BPS_TUNE_MAX_WINDOW 8u
 
 /**
  * bps_tune_new() - @config: copied, its arrays are borrowed until bps_tune_free().
@@ -40,13 +44,18 @@ void bps_tune_free(struct bps_tune *tune);
 
 /**
  * bps_tune_cut() - how the next op is cut. @root: of a broadcast, the member.
- * The cut's slices are borrowed until the next call.
+ * The cut's slices are borrowed until the next call. @ret_window: partitions that may be
+ * unanswered at a server.
  */
 int bps_tune_cut(struct bps_tune *tune, enum bps_coll coll, uint32_t root, uint64_t bytes,
-                 struct bps_cut *ret_cut);
+                 struct bps_cut *ret_cut, uint32_t *ret_window);
 
-/** bps_tune_partition() - the largest partition until the next exchange. */
+/**
+ * bps_tune_partition() - the largest partition until the next exchange;
+ * bps_tune_most() - the largest there will ever be.
+ */
 uint32_t bps_tune_partition(const struct bps_tune *tune);
+uint32_t bps_tune_most(const struct bps_tune *tune);
 
 /** bps_tune_s_per_byte() - what an allreduce takes at least, by its plan. */
 double bps_tune_s_per_byte(const struct bps_tune *tune);

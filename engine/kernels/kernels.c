@@ -36,9 +36,9 @@ static enum bps_isa isa_of_processor(void)
 	return BPS_ISA_AVX2;
 }
 
-static const bps_kernel_table *table_of(enum bps_isa isa)
+static const struct bps_kernel_table *table_of(enum bps_isa isa)
 {
-	static const bps_kernel_table *const tables[BPS_N_ISAS] = {
+	static const struct bps_kernel_table *const tables[BPS_N_ISAS] = {
 		[BPS_ISA_C] = &bps_kernels_c,
 		[BPS_ISA_AVX2] = &bps_kernels_avx2,
 		[BPS_ISA_AVX512] = &bps_kernels_avx512,
@@ -54,7 +54,7 @@ static enum bps_isa isa_of_processor(void)
 	return BPS_ISA_C;
 }
 
-static const bps_kernel_table *table_of(enum bps_isa isa)
+static const struct bps_kernel_table *table_of(enum bps_isa isa)
 {
 	(void)isa;
 	return &bps_kernels_c;
@@ -83,7 +83,14 @@ bps_reduce_fn *bps_kernel(enum bps_dtype dtype, enum bps_redop op)
 {
 	if ((unsigned)dtype >= BPS_N_DTYPES || (unsigned)op >= BPS_N_REDOPS)
 		return NULL;
-	return (*table_of(isa_in_use()))[dtype][op];
+	return table_of(isa_in_use())->reduce[dtype][op];
+}
+
+bps_copy_fn *bps_copy(bool past_cache)
+{
+	const struct bps_kernel_table *table = table_of(isa_in_use());
+
+	return past_cache ? table->copy_past : table->copy_near;
 }
 
 const char *bps_kernels_isa(void)

@@ -25,6 +25,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/types.h"
@@ -69,6 +70,31 @@ enum bps_isa bps_kernels_init(enum bps_isa max);
  * section 6.9.2), or where either number is unknown. The function lives for ever.
  */
 bps_reduce_fn *bps_kernel(enum bps_dtype dtype, enum bps_redop op);
+
+/**
+ * bps_copy_fn - copy bytes from src to dst, which do not overlap and need no alignment.
+ */
+typedef void bps_copy_fn(void *dst, const void *src, size_t bytes);
+
+/**
+ * bps_copy() - the copy for long arrays, at least some KiB.
+ *
+ * @past_cache: for what nobody reads soon: whole lines of dst are written past the caches
+ * (non-temporal stores), so that they are not read from memory first and push nothing
+ * out. The calling thread sees what it wrote; before another one may look, the caller
+ * does bps_copy_fence().
+ *
+ * The function lives for ever.
+ */
+bps_copy_fn *bps_copy(bool past_cache);
+
+/** bps_copy_fence() - order the stores of a copy past the caches before any later one. */
+static inline void bps_copy_fence(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_sfence();
+#endif
+}
 
 /**
  * bps_kernels_isa() - name of the instruction set in use, for a log line: "c", "avx2" or

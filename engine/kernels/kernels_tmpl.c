@@ -9,6 +9,7 @@
  */
 #include <string.h>
 
+#include "engine/kernels/copy.h"
 #include "engine/kernels/half.h"
 #include "engine/kernels/table.h"
 
@@ -209,13 +210,17 @@ COMPLEX(c128, f64)
 #define TABLE_NAME_(isa) bps_kernels_##isa
 #define TABLE_NAME(isa)  TABLE_NAME_(isa)
 
-const bps_kernel_table TABLE_NAME(BPS_ISA) = {
-	[BPS_I8] = ROW_INTEGER(i8, u8),      [BPS_I16] = ROW_INTEGER(i16, u16),
-	[BPS_I32] = ROW_INTEGER(i32, u32),   [BPS_I64] = ROW_INTEGER(i64, u64),
-	[BPS_U8] = ROW_INTEGER(u8, u8),      [BPS_U16] = ROW_INTEGER(u16, u16),
-	[BPS_U32] = ROW_INTEGER(u32, u32),   [BPS_U64] = ROW_INTEGER(u64, u64),
-	[BPS_F16] = ROW_FLOAT(f16),          [BPS_BF16] = ROW_FLOAT(bf16),
-	[BPS_F32] = ROW_FLOAT(f32),          [BPS_F64] = ROW_FLOAT(f64),
-	[BPS_C64] = { ROW_ARITHMETIC(c64) }, [BPS_C128] = { ROW_ARITHMETIC(c128) },
-	[BPS_BOOL8] = { ROW_LOGICAL(u8) },   [BPS_BYTE] = { ROW_BITWISE(u8) },
+const struct bps_kernel_table TABLE_NAME(BPS_ISA) = {
+	.reduce = {
+		[BPS_I8] = ROW_INTEGER(i8, u8),      [BPS_I16] = ROW_INTEGER(i16, u16),
+		[BPS_I32] = ROW_INTEGER(i32, u32),   [BPS_I64] = ROW_INTEGER(i64, u64),
+		[BPS_U8] = ROW_INTEGER(u8, u8),      [BPS_U16] = ROW_INTEGER(u16, u16),
+		[BPS_U32] = ROW_INTEGER(u32, u32),   [BPS_U64] = ROW_INTEGER(u64, u64),
+		[BPS_F16] = ROW_FLOAT(f16),          [BPS_BF16] = ROW_FLOAT(bf16),
+		[BPS_F32] = ROW_FLOAT(f32),          [BPS_F64] = ROW_FLOAT(f64),
+		[BPS_C64] = { ROW_ARITHMETIC(c64) }, [BPS_C128] = { ROW_ARITHMETIC(c128) },
+		[BPS_BOOL8] = { ROW_LOGICAL(u8) },   [BPS_BYTE] = { ROW_BITWISE(u8) },
+	},
+	.copy_near = bps_copy_near,
+	.copy_past = bps_copy_past,
 };

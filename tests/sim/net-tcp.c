@@ -39,6 +39,15 @@ static uint64_t patience_left(struct bps_sim_flow *flow)
 	return end_ns > now_ns ? end_ns - now_ns : 0;
 }
 
+/* Whether the first segment is missing, or only late: its time will tell. */
+static bool in_doubt(struct bps_sim_flow *flow)
+{
+	const struct bps_sim_seg *seg = bps_sim_flow_seg(flow, flow->una);
+
+	return flow->state == BPS_SIM_TCP_OPEN && flow->sacked > 0 &&
+	       seg->state == BPS_SIM_SEG_SENT && seg->order < flow->rack_order;
+}
+
 static void arm(struct bps_sim_flow *flow)
 {
 	uint64_t now_ns = flow->end->sim->now_ns, wait_ns = rto_ns(flow), probe_ns;
@@ -52,7 +61,7 @@ static void arm(struct bps_sim_flow *flow)
 	if (flow->state == BPS_SIM_TCP_OPEN && flow->out > 0 && flow->sacked == 0 &&
 	    !flow->probed && probe_ns < wait_ns)
 		wait_ns = probe_ns;
-	if (flow->state == BPS_SIM_TCP_OPEN && flow->sacked > 0)
+	if (in_doubt(flow))
 		wait_ns = patience_left(flow);
 	bps_sim_timer_set(flow, &flow->timer, now_ns + wait_ns, on_timer);
 }
@@ -352,9 +361,10 @@ static void on_timer(void *arg)
 
 	if (flow->end->over || !bps_sim_timer_due(flow, &flow->timer, on_timer))
 		return;
-	if (flow->state == BPS_SIM_TCP_OPEN && flow->sacked > 0)
+	if (in_doubt(flow))
 		find_lost(flow, flow->next);
-	else if (flow->state == BPS_SIM_TCP_OPEN && flow->out > 0 && !flow->probed)
+	else if (flow->state == BPS_SIM_TCP_OPEN && flow->sacked == 0 && flow->out > 0 &&
+	         !flow->probed)
 		probe(flow);
 	else if (flow->out > 0)
 		time_out(flow);

@@ -33,7 +33,7 @@ static void defaults_are_what_the_table_says(void **state)
 	assert_int_equal(config.window_bytes, 0);
 	assert_int_equal(config.mode, BPS_MODE_AUTO);
 	assert_string_equal(config.bandwidth, "");
-	assert_int_equal(config.staging_bytes, 268435456);
+	assert_int_equal(config.staging_bytes, 1073741824);
 	assert_int_equal(config.server_memory_bytes, 1073741824);
 	assert_int_equal(config.timeout_s, 60);
 	assert_int_equal(config.init_timeout_s, 10);

@@ -171,6 +171,81 @@ static void many_meet_it_too(void **state)
 	check(256, 32, 8192, 1, 4, 1.30);
 }
 
+/* -- the network by packets (tests/sim/net.h) -- */
+
+/* A job whose payloads are moved and checked, on links with TCP. */
+static void run_packets(uint64_t queue_bytes, uint32_t slot_bytes,
+                        struct bps_sim_stats *ret_stats, double *ret_s)
+{
+	const struct bps_sim_nic nic = { .bits_per_s = RATE_BITS,
+		                         .queue_bytes = queue_bytes };
+	const struct bps_sim_config network = {
+		.seed = 1, .delay_ns = 50000, .jitter_ns = 20000, .tcp = true
+	};
+	const struct bps_sim_job_config config = {
+		.n_members = 4,
+		.nic = nic,
+		.slot_bytes = slot_bytes,
+		.n_slots = 2,
+		.max_ranks = 1,
+		.n_groups = 1,
+		.n_calls = N_CALLS,
+		.max_in_flight = 1,
+		.op_bytes = 2 << 20,
+		.timeout_ns = 60 * BPS_NS_PER_S,
+	};
+	struct bps_sim_world world;
+
+	bps_sim_world_open(&world, &network, 4, &nic, 0);
+	bps_sim_world_add(&world, &config);
+	bps_sim_world_run(&world, 1000 * BPS_NS_PER_S);
+	*ret_s = last_call_s(world.jobs[0]);
+	*ret_stats = *bps_sim_stats(world.sim);
+	bps_sim_world_close(&world);
+	assert_int_equal(bps_sim_failures(), 0);
+}
+
+/* Deep queues lose nothing; a call takes no less than its bytes, and not much more. */
+static void packets_fill_the_link(void **state)
+{
+	const double bound = (2 << 20) * 8.0 / (double)GOODPUT_BITS;
+	/* 4 members send 2 MiB and get as much, in packets of 1448 at best */
+	const uint64_t least = N_CALLS * 2 * 4 * ((2u << 20) / 1448);
+	struct bps_sim_stats stats;
+	double s;
+
+	(void)state;
+	run_packets(1 << 20, 8192, &stats, &s);
+	assert_int_equal(stats.n_lost, 0);
+	assert_true(stats.n_packets > least && stats.n_packets < least * 11 / 10);
+	assert_true(s > bound && s < 1.15 * bound);
+}
+
+/* In a queue of ten packets they are lost: they come again, answers stay exact. */
+static void lost_packets_come_again(void **state)
+{
+	struct bps_sim_stats deep, shallow;
+	double deep_s, shallow_s;
+
+	(void)state;
+	run_packets(1 << 20, 32768, &deep, &deep_s);
+	run_packets(10 * 1514, 32768, &shallow, &shallow_s);
+	assert_true(shallow.n_lost > 0 && shallow.n_resent > 0);
+	assert_true(shallow.n_packets > deep.n_packets);
+	assert_true(shallow_s > deep_s);
+}
+
+static void the_same_packets_each_time(void **state)
+{
+	struct bps_sim_stats one, two;
+	double s;
+
+	(void)state;
+	run_packets(10 * 1514, 32768, &one, &s);
+	run_packets(10 * 1514, 32768, &two, &s);
+	assert_int_equal(one.hash, two.hash);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -178,6 +253,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(fewer_servers_meet_theirs),
 		cmocka_unit_test(colocated_ones_meet_theirs),
 		cmocka_unit_test(many_meet_it_too),
+		cmocka_unit_test(packets_fill_the_link),
+		cmocka_unit_test(lost_packets_come_again),
+		cmocka_unit_test(the_same_packets_each_time),
 	};
 
 	bps_log_set_level(BPS_LOG_ERROR);

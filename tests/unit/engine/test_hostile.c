@@ -388,13 +388,14 @@ static void victim_start(struct victim *victim)
 		                      .redop = BPS_SUM,
 		                      .events = &victim_events,
 		                      .owner = victim };
-	assert_int_equal(bps_test_cut(4096, 512, 1, &victim->slice, &victim->op.cut), 0);
+	assert_int_equal(bps_test_cut(2 * 512, 512, 1, &victim->slice, &victim->op.cut),
+	                 0);
 	assert_int_equal(bps_op_start(victim->client, &victim->group, &victim->op, 1), 0);
-	bps_op_ready(victim->client, &victim->op, 8);
+	bps_op_ready(victim->client, &victim->op, 2);
 	raw_settle(victim->sim);
 }
 
-/* A client with one op of eight parts, two of which are at the server. */
+/* A client with one op of two parts, which are at the server. */
 static void victim_open(struct victim *victim, bool welcome)
 {
 	static const uint32_t server = 0;

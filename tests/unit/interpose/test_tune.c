@@ -27,9 +27,11 @@ struct world {
 	double speed[MAX]; /* of each server, of what was planned */
 	struct bps_load loads[MAX];
 	uint64_t op_bytes;
+	uint32_t window;
 	double op_s; /* the last op */
 	uint32_t n_exchanges;
 	uint32_t lost_ppm;
+	uint32_t best_part; /* ops with larger ones take twice as long; 0: none do */
 };
 
 static void open_world(struct world *world, uint32_t n, uint32_t k, double rate)
@@ -62,7 +64,9 @@ static void shares(struct world *world, enum bps_coll coll, uint32_t root,
 	uint32_t part, bytes, s;
 	uint64_t offset;
 
-	assert_int_equal(bps_tune_cut(world->tune, coll, root, world->op_bytes, &cut), 0);
+	assert_int_equal(bps_tune_cut(world->tune, coll, root, world->op_bytes, &cut,
+	                              &world->window),
+	                 0);
 	for (s = 0; s < world->config.n_servers; s++)
 		ret_shares[s] = 0;
 	for (part = 0; part < cut.n_parts; part++) {
@@ -94,10 +98,13 @@ static void call(struct world *world)
 	shares(world, BPS_ALLREDUCE, 0, share);
 	world->op_s = (double)world->op_bytes / rate;
 	for (s = 0; s < k; s++) {
-		took[s] = n * share[s] * (double)world->op_bytes / (rate * world->speed[s]);
+		took[s] =
+			n * share[s] * (double)world->op_bytes / (rate * world->speed[s]);
 		if (took[s] > world->op_s)
 			world->op_s = took[s];
 	}
+	if (world->best_part && bps_tune_partition(world->tune) > world->best_part)
+		world->op_s *= 2;
 	for (s = 0; s < k; s++) {
 		double full = took[s] > 0.8 * world->op_s ? took[s] : took[s] / 10;
 
@@ -136,28 +143,86 @@ static void begins_with_the_closed_form(void **state)
 	bps_tune_free(world.tune);
 }
 
-/* Half of a queue of 20 ms a member, 16 KiB or 200 us: what docs/flow-control.md says. */
+/*
+ * Of a queue that lasts 5 ms, two for each box fit at first, in the end of 20 ms; more
+ * than 16 KiB and 200 us is not worth it. By doubling, so up to twice as small.
+ */
 static void partitions_fit_the_queue(void **state)
 {
 	static const struct {
 		uint32_t n;
-		double rate, want;
+		double rate, first, most;
 	} cases[] = {
-		{ 8, 100 * MBIT, 100 * MBIT * 20e-3 / 16 }, /* 15625: the queue */
-		{ 2, 100 * MBIT, 16384 },                   /* enough */
-		{ 8, 10 * MBIT, 4096 },                     /* no less */
-		{ 2, 5000 * MBIT, 5000 * MBIT * 200e-6 },   /* 125000: messages are dear */
-		{ 2, 100000 * MBIT, 256 << 10 },            /* all there is */
+		{ 8, 100 * MBIT, 100 * MBIT * 5e-3 / 16, 100 * MBIT * 20e-3 / 16 },
+		{ 2, 100 * MBIT, 100 * MBIT * 5e-3 / 4, 16384 },
+		{ 8, 10 * MBIT, 2048, 2048 }, /* no less */
+		{ 2, 5000 * MBIT, 5000 * MBIT * 200e-6, 5000 * MBIT * 200e-6 },
+		{ 2, 100000 * MBIT, 256 << 10, 256 << 10 }, /* all there is */
 	};
 	struct world world;
 	uint32_t i;
 
 	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		double first, most;
+
 		open_world(&world, cases[i].n, cases[i].n, cases[i].rate);
-		assert_true(fabs(bps_tune_partition(world.tune) - cases[i].want) < 64);
+		first = bps_tune_partition(world.tune);
+		most = bps_tune_most(world.tune);
+		assert_true(fabs(most - cases[i].most) < 64);
+		assert_true(first <= cases[i].first + 64 &&
+		            first >= cases[i].first / 2 - 64);
+		calls(&world, 10);
+		assert_int_equal(bps_tune_partition(world.tune), most);
 		bps_tune_free(world.tune);
 	}
+}
+
+/* Larger ones that take longer are given up, and not tried again for a while. */
+static void partitions_grow_while_that_pays(void **state)
+{
+	struct world world;
+	uint32_t first, n_larger = 0, i;
+
+	(void)state;
+	open_world(&world, 8, 8, 100 * MBIT);
+	first = bps_tune_partition(world.tune);
+	world.best_part = first;
+	calls(&world, 10);
+	assert_int_equal(bps_tune_partition(world.tune), first);
+	for (i = 0; i < 100; i++) {
+		call(&world);
+		n_larger += bps_tune_partition(world.tune) != first;
+	}
+	assert_int_equal(n_larger, 0);
+	world.best_part = 1 << 20;
+	calls(&world, 200);
+	assert_int_equal(bps_tune_partition(world.tune), bps_tune_most(world.tune));
+	bps_tune_free(world.tune);
+}
+
+/* A millisecond of the link for all servers together, two partitions at least. */
+static void windows_fill_the_pipe(void **state)
+{
+	double share[MAX];
+	struct world world;
+
+	(void)state;
+	open_world(&world, 2, 2, 10000 * MBIT);
+	world.op_bytes = 1 << 30;
+	shares(&world, BPS_ALLREDUCE, 0, share);
+	/* 250 KB parts, 625 KB a server */
+	assert_int_equal(world.window, 2);
+	world.op_bytes = 4 << 20;
+	shares(&world, BPS_ALLREDUCE, 0, share);
+	/* the best part is the root of half the op by 6250 + 128: 115 KB */
+	assert_int_equal(world.window, 5);
+	bps_tune_free(world.tune);
+	world.config.window = 3;
+	assert_int_equal(bps_tune_new(&world.config, &world.tune), 0);
+	shares(&world, BPS_ALLREDUCE, 0, share);
+	assert_int_equal(world.window, 3);
+	bps_tune_free(world.tune);
 }
 
 static void even_servers_stay_even(void **state)
@@ -239,22 +304,22 @@ static void slow_ops_alone_change_nothing(void **state)
 static void loss_makes_partitions_smaller(void **state)
 {
 	struct world world;
-	uint32_t first;
+	uint32_t most;
 
 	(void)state;
 	open_world(&world, 4, 4, 100 * MBIT);
-	first = bps_tune_partition(world.tune);
+	most = bps_tune_most(world.tune);
 	world.lost_ppm = 4000;
 	calls(&world, 30);
-	assert_int_equal(bps_tune_partition(world.tune), first);
+	assert_int_equal(bps_tune_partition(world.tune), most);
 	world.lost_ppm = 20000;
-	calls(&world, 3);
-	assert_int_equal(bps_tune_partition(world.tune), first / 2);
+	calls(&world, 8);
+	assert_int_equal(bps_tune_partition(world.tune), most / 2);
 	calls(&world, 60);
-	assert_int_equal(bps_tune_partition(world.tune), 4096);
+	assert_int_equal(bps_tune_partition(world.tune), 2048);
 	world.lost_ppm = 0;
-	calls(&world, 1000);
-	assert_int_equal(bps_tune_partition(world.tune), first);
+	calls(&world, 300);
+	assert_int_equal(bps_tune_partition(world.tune), most);
 	bps_tune_free(world.tune);
 }
 
@@ -279,7 +344,7 @@ static void all_ranks_decide_alike(void **state)
 {
 	struct world world;
 	struct bps_tune *other;
-	uint32_t i, w;
+	uint32_t window[2], i, w;
 
 	(void)state;
 	open_world(&world, 5, 3, 200 * MBIT);
@@ -300,12 +365,15 @@ static void all_ranks_decide_alike(void **state)
 			bps_tune_agree(world.tune, words);
 			bps_tune_agree(other, words);
 		}
-		assert_int_equal(bps_tune_cut(world.tune, i % 3 ? BPS_ALLREDUCE : BPS_BCAST,
-		                              i % 5, 1 << (10 + i % 15), &left),
+		assert_int_equal(bps_tune_cut(world.tune,
+		                              i % 3 ? BPS_ALLREDUCE : BPS_BCAST, i % 5,
+		                              1 << (10 + i % 15), &left, &window[0]),
 		                 0);
 		assert_int_equal(bps_tune_cut(other, i % 3 ? BPS_ALLREDUCE : BPS_BCAST,
-		                              i % 5, 1 << (10 + i % 15), &right),
+		                              i % 5, 1 << (10 + i % 15), &right,
+		                              &window[1]),
 		                 0);
+		assert_int_equal(window[0], window[1]);
 		assert_int_equal(left.n_parts, right.n_parts);
 		assert_int_equal(left.n_slices, right.n_slices);
 		for (w = 0; w < left.n_slices; w++) {
@@ -323,6 +391,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(begins_with_the_closed_form),
 		cmocka_unit_test(partitions_fit_the_queue),
+		cmocka_unit_test(partitions_grow_while_that_pays),
+		cmocka_unit_test(windows_fill_the_pipe),
 		cmocka_unit_test(even_servers_stay_even),
 		cmocka_unit_test(a_slow_server_gets_less),
 		cmocka_unit_test(a_server_that_crawls_is_left_aside),

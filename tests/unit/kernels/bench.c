@@ -46,6 +46,19 @@ static void work_memcpy(const struct bench *bench, bps_reduce_fn *fn, size_t cou
 	memcpy(bench->dst, bench->src[0], count);
 }
 
+static void work_copy_near(const struct bench *bench, bps_reduce_fn *fn, size_t count)
+{
+	(void)fn;
+	bps_copy(false)(bench->dst, bench->src[0], count);
+}
+
+static void work_copy_past(const struct bench *bench, bps_reduce_fn *fn, size_t count)
+{
+	(void)fn;
+	bps_copy(true)(bench->dst, bench->src[0], count);
+	bps_copy_fence();
+}
+
 static void work_triad(const struct bench *bench, bps_reduce_fn *fn, size_t count)
 {
 	float *restrict dst = (void *)bench->dst;
@@ -100,6 +113,19 @@ static void measure_kernel(const struct bench *bench, enum bps_dtype dtype,
 	printf("\n");
 }
 
+static void measure_copy(const struct bench *bench, const char *name, work_fn *work)
+{
+	double n_moved = 2 * (double)bench->n_bytes;
+
+	printf("%-12s", name);
+	for (int isa = 0; isa < BPS_N_ISAS; isa++) {
+		if ((int)bps_kernels_init((enum bps_isa)isa) != isa)
+			break;
+		printf(" %8.1f", n_moved / measure(bench, work, NULL, bench->n_bytes));
+	}
+	printf("\n");
+}
+
 static void measure_all(const struct bench *bench, const char *only)
 {
 	size_t n_bytes = bench->n_bytes, n_floats = n_bytes / sizeof(float);
@@ -111,6 +137,8 @@ static void measure_all(const struct bench *bench, const char *only)
 	printf("triad        %8.1f\n",
 	       3 * (double)n_bytes / measure(bench, work_triad, NULL, n_floats));
 	printf("%-12s %8s %8s %8s\n", "kernel", "c", "avx2", "avx512");
+	measure_copy(bench, "copy near", work_copy_near);
+	measure_copy(bench, "copy past", work_copy_past);
 	for (int dtype = 1; dtype < BPS_N_DTYPES; dtype++)
 		for (int op = 1; op < BPS_N_REDOPS; op++)
 			if (bps_test_allowed((enum bps_dtype)dtype, (enum bps_redop)op))

@@ -349,6 +349,51 @@ static void test_edges(void **state)
 	munmap(edge.base, 9 * edge.page_bytes);
 }
 
+/* Any place to any place, and nothing but what was asked for is read or written. */
+static void try_copy(bps_copy_fn *copy, size_t n_bytes, struct bps_test_random *random)
+{
+	size_t room = edge.page_bytes - n_bytes;
+	const size_t at[] = { 0, 1, 16, 63, 64, room };
+
+	for (size_t i = 0; i < N_ELEMS(at) * N_ELEMS(at); i++) {
+		size_t from = at[i / N_ELEMS(at)], to = at[i % N_ELEMS(at)];
+		unsigned char *src = edge.base + edge.page_bytes + from;
+		unsigned char *page = edge.base + 3 * edge.page_bytes;
+		size_t k;
+
+		if (from > room || to > room)
+			continue;
+		bps_test_fill(random, BPS_U8, src, n_bytes);
+		memset(page, GUARD, edge.page_bytes);
+		copy(page + to, src, n_bytes);
+		bps_copy_fence();
+		assert_memory_equal(page + to, src, n_bytes);
+		for (k = 0; k < edge.page_bytes; k++)
+			if ((k < to || k >= to + n_bytes) && page[k] != GUARD)
+				fail_msg("seed %llu: %zu bytes from %zu to %zu: written "
+				         "at %zu",
+				         (unsigned long long)seed, n_bytes, from, to, k);
+	}
+}
+
+static void test_copies(void **state)
+{
+	static const size_t sizes[] = { 0,   1,   15,  63,   64,   65,    127,
+		                        128, 129, 191, 1000, 4096, 10007, 16384 };
+	struct bps_test_random random = { seed };
+
+	(void)state;
+	edge_init(&edge);
+	for (int isa = 0; isa < n_isas; isa++) {
+		bps_kernels_init((enum bps_isa)isa);
+		for (size_t i = 0; i < N_ELEMS(sizes); i++) {
+			try_copy(bps_copy(false), sizes[i], &random);
+			try_copy(bps_copy(true), sizes[i], &random);
+		}
+	}
+	munmap(edge.base, 9 * edge.page_bytes);
+}
+
 static void find_kernels(void)
 {
 	for (; n_isas < BPS_N_ISAS; n_isas++) {
@@ -374,7 +419,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_table),  cmocka_unit_test(test_isa),
 		cmocka_unit_test(test_places), cmocka_unit_test(test_every_half),
 		cmocka_unit_test(test_blocks), cmocka_unit_test(test_many_sources),
-		cmocka_unit_test(test_edges),
+		cmocka_unit_test(test_edges),  cmocka_unit_test(test_copies),
 	};
 	size_t n_bytes = 256 << 10;
 	unsigned n_src = 2;
