@@ -202,6 +202,17 @@ static uint64_t round_start(const struct bps_cut *cut, uint64_t round)
 	return (uint64_t)((unsigned __int128)n_units * at / halves);
 }
 
+/* Of BPS_SHARE_ONE, another in each round, whatever else goes in steps. */
+static uint32_t dither(uint32_t round)
+{
+	uint32_t x = round * 0x85ebca6bu;
+
+	x ^= x >> 15;
+	x *= 0x2c1b3c6du;
+	x ^= x >> 12;
+	return x % BPS_SHARE_ONE;
+}
+
 /*
  * The unit of round @round that slice @slice begins with. What rounding takes from a
  * slice in one round it gives back in another.
@@ -209,11 +220,9 @@ static uint64_t round_start(const struct bps_cut *cut, uint64_t round)
 static uint64_t slice_start(const struct bps_cut *cut, uint32_t round,
                             uint64_t round_units, uint32_t slice)
 {
-	uint64_t dither = round * 0x9e377ull % BPS_SHARE_ONE;
-
 	if (slice == 0)
 		return 0;
-	return (round_units * cut->slices[slice - 1].end + dither) / BPS_SHARE_ONE;
+	return (round_units * cut->slices[slice - 1].end + dither(round)) / BPS_SHARE_ONE;
 }
 
 void bps_cut_part(const struct bps_cut *cut, uint32_t part, uint64_t *ret_offset,

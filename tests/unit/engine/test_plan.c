@@ -177,8 +177,7 @@ static void each_op_is_shared_as_planned(void **state)
 				assert_true(share * round < 8 * BPS_CUT_UNIT);
 			else
 				assert_true(fabs(off) <=
-				            12 * BPS_CUT_UNIT +
-				                    5e-4 * (double)cut->op_bytes);
+				            (4 + 2 * sqrt(cut->n_rounds)) * BPS_CUT_UNIT);
 		}
 		n_checked++;
 	}
