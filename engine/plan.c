@@ -8,7 +8,7 @@
 /* Below this a message's fixed costs outweigh what a further server brings. */
 #define MIN_PART_BYTES 4096u
 /* Of a message on the wire beside its payload: our header, and the packets' share. */
-#define MESSAGE_BYTES 128u
+#define MESSAGE_BYTES 384u
 
 /* What a server is to get of a round at least. */
 #define LEAST_UNITS 4u

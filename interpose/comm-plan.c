@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "interpose/servers.h"
 #include "transport/memory.h"
 
@@ -203,6 +204,8 @@ static int exchange(const struct bps_job *job, const struct bps_comm *comm)
 	const struct bps_mpi *mpi = job->mpi;
 	uint32_t n = bps_tune_n_words(comm->n_servers);
 	int64_t *mine = comm->words, *all = comm->words + n;
+	uint32_t part;
+	bool changed;
 
 	if (comm->engine)
 		bps_engine_load(comm->engine, comm->servers, comm->n_servers,
@@ -211,7 +214,11 @@ static int exchange(const struct bps_job *job, const struct bps_comm *comm)
 	if (mpi->Allreduce(mine, all, (int)n, mpi->type[BPS_MPI_INT64_T],
 	                   mpi->op[BPS_MAX], comm->handle) != mpi->success)
 		return -EIO;
-	bps_tune_agree(comm->tune, all);
+	part = bps_tune_partition(comm->tune);
+	changed = bps_tune_agree(comm->tune, all);
+	if (comm->rank == 0 && (changed || part != bps_tune_partition(comm->tune)))
+		bps_debug("%s: partitions of %u bytes%s", comm->name,
+		          bps_tune_partition(comm->tune), changed ? ", other shares" : "");
 	return bps_comm_divide(comm);
 }
 

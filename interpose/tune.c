@@ -23,10 +23,8 @@
 
 /* -- learning -- */
 
-/* An exchange begins each of the first calls, then every second one, then fewer. */
-#define FIRST_CALLS 6u
-#define EARLY_CALLS 16u
-#define LATE_CALLS  8u
+/* An exchange begins calls 1, 2, 4 and 8, then each eighth. */
+#define LATE_CALLS 8u
 /* Ops that take so many times as long as they did are held up by something. */
 #define HELD_UP    1.3
 #define REGAIN     1.5
@@ -193,11 +191,10 @@ void bps_tune_free(struct bps_tune *tune)
 /* An op with smaller partitions has more of them on the way. */
 static uint32_t choose_window(const struct bps_tune *tune, uint32_t part)
 {
-	double bytes = LEAST_WINDOW * (double)tune->part_bytes;
+	double bytes = tune->pipe_bytes;
 
 	if (tune->config.window > 0)
 		return tune->config.window;
-	bytes = bytes > tune->pipe_bytes ? bytes : tune->pipe_bytes;
 	if (bytes > part * (double)BPS_TUNE_MAX_WINDOW)
 		return BPS_TUNE_MAX_WINDOW;
 	return bytes > part * (double)LEAST_WINDOW ? (uint32_t)(bytes / part)
@@ -248,10 +245,8 @@ bool bps_tune_due(struct bps_tune *tune)
 {
 	if (tune->n_calls++ < tune->next_exchange)
 		return false;
-	if (tune->next_exchange < FIRST_CALLS)
-		tune->next_exchange += 1;
-	else
-		tune->next_exchange += tune->next_exchange < EARLY_CALLS ? 2 : LATE_CALLS;
+	tune->next_exchange += tune->next_exchange < LATE_CALLS ? tune->next_exchange
+	                                                        : LATE_CALLS;
 	return true;
 }
 
@@ -398,7 +393,7 @@ static void adjust_partition(struct bps_tune *tune, int64_t lost_ppm, double ns_
 		tune->part_bytes = tune->most_bytes;
 }
 
-void bps_tune_agree(struct bps_tune *tune, const int64_t *words)
+bool bps_tune_agree(struct bps_tune *tune, const int64_t *words)
 {
 	uint32_t n = tune->config.n_servers, class;
 	double ns_per_byte = measure(tune, -words[n + 1], &class);
@@ -406,7 +401,9 @@ void bps_tune_agree(struct bps_tune *tune, const int64_t *words)
 
 	tune->n_ops = tune->op_bytes = 0;
 	adjust_partition(tune, words[n], ns_per_byte, class);
-	if (adjust_paces(tune, words, slower) &&
-	    weigh(tune, BPS_ALLREDUCE, 0, tune->weights) == 0)
-		tune->bcast_root = UINT32_MAX;
+	if (!adjust_paces(tune, words, slower) ||
+	    weigh(tune, BPS_ALLREDUCE, 0, tune->weights) < 0)
+		return false;
+	tune->bcast_root = UINT32_MAX;
+	return true;
 }

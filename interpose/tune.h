@@ -77,5 +77,8 @@ void bps_tune_took(struct bps_tune *tune, uint64_t ns);
 void bps_tune_report(struct bps_tune *tune, const struct bps_load *loads,
                      int64_t *ret_words);
 
-/** bps_tune_agree() - @words: the greatest of all ranks. The next plan. */
-void bps_tune_agree(struct bps_tune *tune, const int64_t *words);
+/**
+ * bps_tune_agree() - @words: the greatest of all ranks. The next plan.
+ * Return: whether servers have other shares.
+ */
+bool bps_tune_agree(struct bps_tune *tune, const int64_t *words);
