@@ -218,7 +218,8 @@ static int exchange(const struct bps_job *job, const struct bps_comm *comm)
 	changed = bps_tune_agree(comm->tune, all);
 	if (comm->rank == 0 && (changed || part != bps_tune_partition(comm->tune)))
 		bps_debug("%s: partitions of %u bytes%s", comm->name,
-		          bps_tune_partition(comm->tune), changed ? ", other shares" : "");
+		          bps_tune_partition(comm->tune),
+		          changed ? ", other shares" : "");
 	return bps_comm_divide(comm);
 }
 

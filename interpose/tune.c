@@ -19,6 +19,9 @@
 #define PIPE_S       1e-3
 #define LEAST_WINDOW 2u
 #define LEAST_PART   (2u << 10)
+/* Of Ethernet without jumbo frames, with TCP's timestamps; and of a push. */
+#define PACKET_BYTES 1448u
+#define HEADER_BYTES 68u
 #define FAIR_PART    (16u << 10)
 
 /* -- learning -- */
@@ -30,8 +33,8 @@
 #define REGAIN     1.5
 #define LEAST_PACE (1.0 / 64)
 #define N_CLASSES  40
-/* A partition twice as large is kept, unless it takes longer; then it is left alone. */
-#define WORSE      1.03
+/* A partition twice as large is kept where that saves so much; else it is left alone. */
+#define BETTER     0.98
 #define REST_CALLS 128u
 /* Of the packets sent, in a million, lost: too many. */
 #define LOSSY_PPM 5000
@@ -59,10 +62,11 @@ struct bps_tune {
 	uint64_t n_ops, op_bytes, took_ns;
 	double best_ns_per_byte[N_CLASSES];
 	uint64_t n_calls, next_exchange, turn;
-	uint32_t part_bytes, most_bytes; /* largest partition: now, and ever */
+	double most;    /* the largest partition, in bytes, before rounding */
+	uint32_t level; /* of part_at() */
 	uint32_t cost_bytes;
 	double pipe_bytes; /* in the window of one server, at least */
-	/* whether part_bytes is on trial, against what half of it took */
+	/* whether level is on trial, against what half of its partition took */
 	bool trying;
 	double before_ns_per_byte;
 	uint32_t before_class;
@@ -83,11 +87,26 @@ static double slowest_rate(const struct bps_shares_in *links)
 
 static uint32_t clamp_part(const struct bps_tune *tune, double part)
 {
-	if (part > tune->config.largest_bytes)
-		part = tune->config.largest_bytes;
-	if (part < LEAST_PART)
-		part = LEAST_PART;
-	return (uint32_t)part / BPS_CUT_UNIT * BPS_CUT_UNIT;
+	uint32_t bytes = tune->config.largest_bytes;
+
+	if (part < bytes)
+		bytes = part > LEAST_PART ? (uint32_t)part : LEAST_PART;
+	return bytes / BPS_CUT_UNIT * BPS_CUT_UNIT;
+}
+
+/*
+ * The partition at @level, half as large each, so that it and its header fill their
+ * packets.
+ */
+static uint32_t part_at(const struct bps_tune *tune, uint32_t level)
+{
+	double part = tune->most / (double)(1u << level);
+	uint32_t packets;
+
+	if (tune->config.pinned)
+		return clamp_part(tune, UINT32_MAX);
+	packets = (clamp_part(tune, part) + HEADER_BYTES) / PACKET_BYTES;
+	return clamp_part(tune, (double)packets * PACKET_BYTES - HEADER_BYTES);
 }
 
 /*
@@ -105,13 +124,10 @@ static void choose_partition(struct bps_tune *tune)
 	double safe = rate * SAFE_QUEUE_S / (LEAST_WINDOW * most);
 
 	enough = enough > FAIR_PART ? enough : FAIR_PART;
-	tune->most_bytes = clamp_part(tune, hoped < enough ? hoped : enough);
-	tune->part_bytes = tune->most_bytes;
-	while (tune->part_bytes > safe && tune->part_bytes / 2 >= LEAST_PART)
-		tune->part_bytes = clamp_part(tune, tune->part_bytes / 2);
-	if (tune->config.pinned)
-		tune->most_bytes = tune->part_bytes =
-			clamp_part(tune, tune->config.largest_bytes);
+	tune->most = hoped < enough ? hoped : enough;
+	while (!tune->config.pinned && part_at(tune, tune->level) > safe &&
+	       part_at(tune, tune->level) > LEAST_PART)
+		tune->level++;
 	tune->cost_bytes =
 		rate * MESSAGE_S < 1e9 ? (uint32_t)(rate * MESSAGE_S) : 1000000000u;
 	tune->pipe_bytes = rate * PIPE_S / tune->config.n_servers;
@@ -207,7 +223,7 @@ int bps_tune_cut(struct bps_tune *tune, enum bps_coll coll, uint32_t root, uint6
 	const struct bps_plan plan = {
 		.n_servers = tune->config.n_servers,
 		.weights = coll == BPS_BCAST ? tune->bcast : tune->weights,
-		.max_bytes = tune->part_bytes,
+		.max_bytes = part_at(tune, tune->level),
 		.cost_bytes = tune->cost_bytes,
 	};
 	int r;
@@ -226,12 +242,12 @@ int bps_tune_cut(struct bps_tune *tune, enum bps_coll coll, uint32_t root, uint6
 
 uint32_t bps_tune_partition(const struct bps_tune *tune)
 {
-	return tune->part_bytes;
+	return part_at(tune, tune->level);
 }
 
 uint32_t bps_tune_most(const struct bps_tune *tune)
 {
-	return tune->most_bytes;
+	return part_at(tune, 0);
 }
 
 double bps_tune_s_per_byte(const struct bps_tune *tune)
@@ -245,8 +261,8 @@ bool bps_tune_due(struct bps_tune *tune)
 {
 	if (tune->n_calls++ < tune->next_exchange)
 		return false;
-	tune->next_exchange += tune->next_exchange < LATE_CALLS ? tune->next_exchange
-	                                                        : LATE_CALLS;
+	tune->next_exchange +=
+		tune->next_exchange < LATE_CALLS ? tune->next_exchange : LATE_CALLS;
 	return true;
 }
 
@@ -354,43 +370,37 @@ static bool adjust_paces(struct bps_tune *tune, const int64_t *full_ns, double s
 	return changed;
 }
 
+/* To partitions half as large, for some time. */
 static void go_back(struct bps_tune *tune)
 {
-	tune->part_bytes = clamp_part(tune, tune->part_bytes / 2);
+	if (part_at(tune, tune->level) > LEAST_PART)
+		tune->level++;
 	tune->trying = false;
 	tune->next_trial = tune->n_calls + REST_CALLS;
 }
 
 /*
- * Larger, step by step, as long as ops do not take longer: loss alone does not tell, for
- * a queue of our own box refuses packets without counting one as lost. At once smaller
- * where many are lost.
+ * Larger, step by step, as long as ops get faster: loss alone does not tell, for a queue
+ * of our own box refuses packets without counting one as lost. At once smaller where many
+ * are lost.
  */
 static void adjust_partition(struct bps_tune *tune, int64_t lost_ppm, double ns_per_byte,
                              uint32_t class)
 {
 	if (tune->config.pinned)
 		return;
-	if (lost_ppm > LOSSY_PPM) {
-		go_back(tune);
-		return;
-	}
-	if (ns_per_byte == 0)
-		return;
-	if (tune->trying && class == tune->before_class &&
-	    ns_per_byte > WORSE * tune->before_ns_per_byte) {
+	if (lost_ppm > LOSSY_PPM || (tune->trying && class == tune->before_class &&
+	                             ns_per_byte > BETTER * tune->before_ns_per_byte)) {
 		go_back(tune);
 		return;
 	}
 	tune->trying = false;
-	if (tune->part_bytes >= tune->most_bytes || tune->n_calls < tune->next_trial)
+	if (tune->level == 0 || ns_per_byte == 0 || tune->n_calls < tune->next_trial)
 		return;
 	tune->trying = true;
 	tune->before_ns_per_byte = ns_per_byte;
 	tune->before_class = class;
-	tune->part_bytes = clamp_part(tune, 2.0 * tune->part_bytes);
-	if (tune->part_bytes > tune->most_bytes)
-		tune->part_bytes = tune->most_bytes;
+	tune->level--;
 }
 
 bool bps_tune_agree(struct bps_tune *tune, const int64_t *words)
