@@ -12,48 +12,13 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "interpose/links.h"
 #include "interpose/servers.h"
 #include "topology/bandwidth.h"
 #include "transport/netif.h"
 
 #define N_ROUNDS 3u
 #define ROUND_NS (30 * BPS_NS_PER_MS)
-/* Links that differ by less are taken for alike: chance makes that much. */
-#define ALIKE 0.7
-/* Above such a rate it is cores that are measured, and they are busy with other things.
- */
-#define CORE_BYTES_PER_S 300e6
-#define ALIKE_TO_CORES   0.3
-
-/*
- * Who leads box @box exchanges with server *@ret_server in round @round; false: it only
- * answers, or has a rest. With a server each, all leaders exchange at once. Else boxes
- * and dedicated servers are paired as teams of a tournament are: round @round of a
- * circle.
- */
-static bool partner(const struct bps_job *job, uint32_t box, uint32_t round,
-                    uint32_t *ret_server)
-{
-	uint32_t n = job->boxes.n_boxes, k = job->hosts.n_hosts;
-	uint32_t circle =
-		(n + k - 1) | 1u; /* an odd number; the last team stays out of it */
-	uint32_t turn = round % circle, other;
-
-	if (!bps_servers_carried(job)) {
-		*ret_server = (box + round) % k;
-		return true;
-	}
-	if (box == circle)
-		other = turn;
-	else
-		other = (2 * turn + circle - box) % circle;
-	if (other == box)
-		other = circle;
-	if (other >= n + k || (other < n && other < box))
-		return false;
-	*ret_server = other < n ? k + other : other - n;
-	return true;
-}
 
 /* The fastest exchange of each link so far: boxes first, then dedicated servers. */
 static int take_part(const struct bps_job *job, uint32_t round, int64_t *rates,
@@ -64,7 +29,7 @@ static int take_part(const struct bps_job *job, uint32_t round, int64_t *rates,
 	int error;
 
 	if (job->boxes.leader[job->box] != job->rank ||
-	    !partner(job, job->box, round, &server))
+	    !bps_links_partner(n, k, job->box, round, &server))
 		return 0;
 	error = bps_engine_probe(job->engine, server, ROUND_NS, &rate, ret_reason);
 	if (error < 0)
@@ -77,30 +42,6 @@ static int take_part(const struct bps_job *job, uint32_t round, int64_t *rates,
 	if ((int64_t)rate > rates[other])
 		rates[other] = (int64_t)rate;
 	return 0;
-}
-
-/* What no exchange used, or differs too little, is as fast as the fastest. */
-static void settle(struct bps_job *job, const int64_t *rates)
-{
-	uint32_t n = job->boxes.n_boxes, k = job->hosts.n_hosts, i;
-	int64_t most = 1;
-	double alike;
-
-	for (i = 0; i < n + k; i++) {
-		if (rates[i] > most)
-			most = rates[i];
-	}
-	alike = (double)most > CORE_BYTES_PER_S ? ALIKE_TO_CORES : ALIKE;
-	for (i = 0; i < n + k; i++) {
-		double rate = (double)rates[i];
-
-		if (rates[i] == 0 || rate > alike * (double)most)
-			rate = (double)most;
-		if (i < n)
-			job->rates.boxes[i] = rate;
-		else
-			job->rates.servers[i - n] = rate;
-	}
 }
 
 static int share_greatest(const struct bps_job *job, const int64_t *mine, int64_t *all)
@@ -127,7 +68,8 @@ static int measure(struct bps_job *job, struct bps_rates *rates,
 			error = take_part(job, round, rates->mine, ret_reason);
 	}
 	shared = share_greatest(job, rates->mine, rates->all);
-	settle(job, rates->all);
+	bps_links_settle(rates->all, job->boxes.n_boxes, job->hosts.n_hosts, rates->boxes,
+	                 rates->servers);
 	return error < 0 ? error : shared;
 }
 
