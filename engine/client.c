@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "engine/server.h"
 
 /* After another member is lost: time for the launcher's own message to come first. */
 #define GRACE_NS (2 * BPS_NS_PER_S)
@@ -261,7 +262,8 @@ int bps_client_new(const struct bps_client_config *config, struct bps_client **r
 {
 	struct bps_client *client;
 
-	if (config->slot_bytes < BPS_CUT_MIN_PARTITION || config->n_slots == 0)
+	if (config->slot_bytes < BPS_CUT_MIN_PARTITION || config->n_slots == 0 ||
+	    config->n_slots > BPS_WIRE_MAX_SLOTS - BPS_SPARE_SLOTS)
 		return -EINVAL;
 	client = calloc(1, sizeof(*client));
 	if (!client)

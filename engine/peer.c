@@ -67,6 +67,8 @@ static const char *check_hello(struct bps_peer *peer, const struct bps_wire_hell
 {
 	uint32_t max_slots = peer->server->config.max_slots;
 
+	if (max_slots > BPS_WIRE_MAX_SLOTS - BPS_SPARE_SLOTS)
+		max_slots = BPS_WIRE_MAX_SLOTS - BPS_SPARE_SLOTS;
 	if (hello->n_peers == 0 || hello->peer >= hello->n_peers)
 		return "its rank is not below the size of its job";
 	if (hello->slot_bytes < BPS_CUT_MIN_PARTITION ||

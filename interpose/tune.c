@@ -105,7 +105,8 @@ static uint32_t part_at(const struct bps_tune *tune, uint32_t level)
 
 	if (tune->config.pinned)
 		return clamp_part(tune, UINT32_MAX);
-	packets = (clamp_part(tune, part) + HEADER_BYTES) / PACKET_BYTES;
+	packets =
+		(clamp_part(tune, part) + HEADER_BYTES + PACKET_BYTES / 2) / PACKET_BYTES;
 	return clamp_part(tune, (double)packets * PACKET_BYTES - HEADER_BYTES);
 }
 

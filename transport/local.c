@@ -85,7 +85,8 @@ static int hand_over(struct side *to, const struct bps_send *send)
 
 static void deliver_one(struct side *from, struct side *to, struct bps_send *send)
 {
-	uint64_t n_bytes = BPS_WIRE_HDR_BYTES + (uint64_t)send->hdr.payload_bytes;
+	uint64_t n_bytes =
+		bps_wire_hdr_bytes(&send->hdr) + (uint64_t)send->hdr.payload_bytes;
 	int r;
 
 	if (from->over || to->over || to->closed) {

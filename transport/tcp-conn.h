@@ -68,7 +68,8 @@ struct bps_tcp_conn {
 	enum bps_tcp_rx rx;
 	uint64_t n_messages;     /* received */
 	struct bps_wire_hdr hdr; /* of the message that is being received */
-	uint32_t skip_bytes;     /* of a header longer than ours */
+	uint32_t hdr_bytes;      /* as its sender wrote it */
+	uint32_t skip_bytes;     /* what is left of that, already read or unknown */
 	uint32_t left_bytes;     /* of the payload */
 	uint8_t *dst;            /* where they go */
 	uint32_t head, tail;     /* what is buffered; 0, 0 while in a payload */
@@ -124,7 +125,7 @@ bool bps_tcp_is_self(int fd);
 /**
  * bps_tcp_reject() - the header at conn->buf + conn->head is not acceptable: say so, tell
  * a peer of another version (conn->hdr.version), end the connection.
- * @reason: what bps_wire_probe() or bps_wire_decode() returned
+ * @reason: what bps_wire_decode() returned
  */
 void bps_tcp_reject(struct bps_tcp_conn *conn, int reason);
 /** bps_tcp_reject_silent() - no whole message came in time. */

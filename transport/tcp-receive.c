@@ -23,21 +23,16 @@ static int deliver(struct bps_tcp_conn *conn)
 
 static int step_header(struct bps_tcp_conn *conn)
 {
-	const uint8_t *at = conn->buf + conn->head;
-	uint32_t n_bytes = conn->tail - conn->head, hdr_bytes;
-	int r;
+	int r = bps_wire_decode(conn->buf + conn->head, conn->tail - conn->head,
+	                        &conn->hdr, &conn->hdr_bytes);
 
-	/* Noise shorter than a header is noise already. */
-	if (n_bytes < BPS_WIRE_HDR_BYTES)
-		r = bps_wire_probe(at, n_bytes, &conn->hdr.version);
-	else
-		r = bps_wire_decode(at, &conn->hdr, &hdr_bytes);
-	if (r)
-		bps_tcp_reject(conn, r);
-	if (r || n_bytes < BPS_WIRE_HDR_BYTES)
+	if (r == BPS_WIRE_E_SHORT)
 		return 0;
-	conn->head += BPS_WIRE_HDR_BYTES;
-	conn->skip_bytes = hdr_bytes - BPS_WIRE_HDR_BYTES;
+	if (r) {
+		bps_tcp_reject(conn, r);
+		return 0;
+	}
+	conn->skip_bytes = conn->hdr_bytes;
 	conn->rx = BPS_TCP_RX_SKIP;
 	return 1;
 }
@@ -106,7 +101,8 @@ static void parse(struct bps_tcp_conn *conn)
 
 /*
  * In a payload: its rest and the next header, no more, so that the payload after that
- * goes straight to its place too. Else what fits: small messages come by the dozen.
+ * goes straight to its place too; a header like this message's, as most are. Else what
+ * fits: small messages come by the dozen.
  */
 static ssize_t receive_some(struct bps_tcp_conn *conn, size_t *ret_asked)
 {
@@ -122,7 +118,7 @@ static ssize_t receive_some(struct bps_tcp_conn *conn, size_t *ret_asked)
 		iov[0].iov_len = BPS_TCP_TURN_BYTES;
 		iov[1].iov_len = 0;
 	} else {
-		iov[1].iov_len = BPS_WIRE_HDR_BYTES;
+		iov[1].iov_len = conn->hdr_bytes;
 	}
 	*ret_asked = iov[0].iov_len + iov[1].iov_len;
 	return recvmsg(conn->fd, &msg, MSG_DONTWAIT);

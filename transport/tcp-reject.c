@@ -35,8 +35,9 @@ static const char *first_bytes(const struct bps_tcp_conn *conn, char *buf)
 static void send_refuse(struct bps_tcp_conn *conn, uint8_t version)
 {
 	struct bps_wire_hdr hdr = { .type = BPS_WIRE_REFUSE };
-	uint8_t buf[BPS_WIRE_HDR_BYTES + 128];
-	char *text = (char *)buf + BPS_WIRE_HDR_BYTES;
+	uint32_t hdr_bytes = bps_wire_hdr_bytes(&hdr);
+	uint8_t buf[BPS_WIRE_FULL_HDR + 128];
+	char *text = (char *)buf + hdr_bytes;
 	ssize_t n;
 
 	hdr.payload_bytes = (uint32_t)snprintf(
@@ -45,7 +46,7 @@ static void send_refuse(struct bps_tcp_conn *conn, uint8_t version)
 		version, BPS_WIRE_VERSION);
 	bps_wire_encode(&hdr, buf);
 	/* Nothing was sent before, so it fits; where it does not, it is no loss. */
-	n = send(conn->fd, buf, BPS_WIRE_HDR_BYTES + hdr.payload_bytes,
+	n = send(conn->fd, buf, hdr_bytes + hdr.payload_bytes,
 	         MSG_DONTWAIT | MSG_NOSIGNAL);
 	(void)n;
 }

@@ -151,19 +151,20 @@ static bool is_small(const struct bps_send *send)
 /* One message that needs a turn, or the small ones before it. */
 static ssize_t send_some(struct bps_tcp_conn *conn)
 {
-	uint8_t headers[MAX_MESSAGES][BPS_WIRE_HDR_BYTES];
+	uint8_t headers[MAX_MESSAGES][BPS_WIRE_FULL_HDR];
 	struct iovec iov[MAX_IOV];
 	struct msghdr msg = { .msg_iov = iov };
 	size_t skip = conn->sent_bytes;
 	struct bps_send *send;
+	uint32_t hdr_bytes;
 	int n = 0, n_iov = 0;
 
 	BPS_LIST_FOREACH(send, &conn->queue, link)
 	{
 		if (n == MAX_MESSAGES || (n > 0 && !is_small(send)))
 			break;
-		bps_wire_encode(&send->hdr, headers[n]);
-		n_iov += add_iov(&iov[n_iov], headers[n++], BPS_WIRE_HDR_BYTES, &skip);
+		hdr_bytes = bps_wire_encode(&send->hdr, headers[n]);
+		n_iov += add_iov(&iov[n_iov], headers[n++], hdr_bytes, &skip);
 		n_iov += add_iov(&iov[n_iov], send->payload, send->hdr.payload_bytes,
 		                 &skip);
 	}
@@ -181,7 +182,8 @@ static bool sent(struct bps_tcp_conn *conn, size_t n_bytes)
 	conn->sent_bytes += n_bytes;
 	while ((link = bps_list_first(&conn->queue))) {
 		struct bps_send *send = BPS_CONTAINER_OF(link, struct bps_send, link);
-		size_t whole = BPS_WIRE_HDR_BYTES + (size_t)send->hdr.payload_bytes;
+		size_t whole =
+			bps_wire_hdr_bytes(&send->hdr) + (size_t)send->hdr.payload_bytes;
 
 		if (conn->sent_bytes < whole)
 			break;

@@ -2,6 +2,7 @@
 #include "transport/wire.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 /* Where the next field is written, and read. */
@@ -28,63 +29,107 @@ static uint64_t get(struct reader *in, int bytes)
 	return value;
 }
 
-void bps_wire_encode(const struct bps_wire_hdr *hdr, uint8_t *buf)
+uint32_t bps_wire_hdr_bytes(const struct bps_wire_hdr *hdr)
 {
+	if (hdr->type != BPS_WIRE_PUSH)
+		return BPS_WIRE_MIN_HDR;
+	return hdr->dead_n ? BPS_WIRE_FULL_HDR : BPS_WIRE_PUSH_HDR;
+}
+
+/* acked goes as its distance from the op; this one means that it is not said. */
+#define BEHIND_UNKNOWN UINT16_MAX
+
+static uint64_t behind(const struct bps_wire_hdr *hdr)
+{
+	if (hdr->acked > hdr->op || hdr->op - hdr->acked > BEHIND_UNKNOWN)
+		return BEHIND_UNKNOWN;
+	return hdr->op - hdr->acked;
+}
+
+static uint64_t acked(uint64_t op, uint64_t behind_by)
+{
+	return behind_by == BEHIND_UNKNOWN || behind_by > op ? 0 : op - behind_by;
+}
+
+static void encode_op(struct writer *out, const struct bps_wire_hdr *hdr)
+{
+	put(out, hdr->n_parts, 4);
+	put(out, hdr->n_members, 2);
+	put(out, hdr->root, 2);
+	put(out, hdr->op_bytes, 8);
+	put(out, hdr->dtype, 1);
+	put(out, hdr->redop, 1);
+	put(out, hdr->coll, 1);
+	put(out, hdr->priority, 1);
+	put(out, hdr->region, 2);
+	put(out, behind(hdr), 2);
+	put(out, hdr->offset / BPS_WIRE_ALIGN, 4);
+}
+
+static void encode_dead(struct writer *out, const struct bps_wire_hdr *hdr)
+{
+	put(out, hdr->dead_n, 4);
+	put(out, hdr->dead_hash, 8);
+}
+
+uint32_t bps_wire_encode(const struct bps_wire_hdr *hdr, uint8_t *buf)
+{
+	uint32_t hdr_bytes = bps_wire_hdr_bytes(hdr);
 	struct writer out = { buf };
 
 	put(&out, BPS_WIRE_MAGIC, 4);
 	put(&out, BPS_WIRE_VERSION, 1);
 	put(&out, hdr->type, 1);
-	put(&out, BPS_WIRE_HDR_BYTES, 2);
+	put(&out, hdr_bytes, 2);
 	put(&out, hdr->payload_bytes, 4);
-	put(&out, hdr->slot, 4);
+	put(&out, hdr->slot, 2);
+	put(&out, hdr->member, 2);
 	put(&out, hdr->group, 8);
 	put(&out, hdr->op, 8);
 	put(&out, hdr->part, 4);
-	put(&out, hdr->n_parts, 4);
-	put(&out, hdr->op_bytes, 8);
-	put(&out, hdr->member, 2);
-	put(&out, hdr->n_members, 2);
-	put(&out, hdr->dtype, 1);
-	put(&out, hdr->redop, 1);
-	put(&out, hdr->coll, 1);
-	put(&out, hdr->priority, 1);
-	put(&out, hdr->root, 2);
-	put(&out, hdr->flags, 2);
-	put(&out, hdr->region, 4);
-	put(&out, hdr->offset, 8);
-	put(&out, hdr->acked, 8);
-	put(&out, hdr->dead_hash, 8);
-	put(&out, hdr->dead_n, 4);
 	put(&out, hdr->peer, 4);
+	if (hdr_bytes >= BPS_WIRE_PUSH_HDR)
+		encode_op(&out, hdr);
+	if (hdr_bytes >= BPS_WIRE_FULL_HDR)
+		encode_dead(&out, hdr);
+	return hdr_bytes;
 }
 
-static void decode_fields(struct reader in, struct bps_wire_hdr *hdr)
+/* What follows header_bytes. */
+static void decode_key(struct reader *in, struct bps_wire_hdr *hdr)
 {
-	hdr->payload_bytes = (uint32_t)get(&in, 4);
-	hdr->slot = (uint32_t)get(&in, 4);
-	hdr->group = get(&in, 8);
-	hdr->op = get(&in, 8);
-	hdr->part = (uint32_t)get(&in, 4);
-	hdr->n_parts = (uint32_t)get(&in, 4);
-	hdr->op_bytes = get(&in, 8);
-	hdr->member = (uint16_t)get(&in, 2);
-	hdr->n_members = (uint16_t)get(&in, 2);
-	hdr->dtype = (uint8_t)get(&in, 1);
-	hdr->redop = (uint8_t)get(&in, 1);
-	hdr->coll = (uint8_t)get(&in, 1);
-	hdr->priority = (uint8_t)get(&in, 1);
-	hdr->root = (uint16_t)get(&in, 2);
-	hdr->flags = (uint16_t)get(&in, 2);
-	hdr->region = (uint32_t)get(&in, 4);
-	hdr->offset = get(&in, 8);
-	hdr->acked = get(&in, 8);
-	hdr->dead_hash = get(&in, 8);
-	hdr->dead_n = (uint32_t)get(&in, 4);
-	hdr->peer = (uint32_t)get(&in, 4);
+	hdr->payload_bytes = (uint32_t)get(in, 4);
+	hdr->slot = (uint32_t)get(in, 2);
+	hdr->member = (uint16_t)get(in, 2);
+	hdr->group = get(in, 8);
+	hdr->op = get(in, 8);
+	hdr->part = (uint32_t)get(in, 4);
+	hdr->peer = (uint32_t)get(in, 4);
 }
 
-int bps_wire_probe(const uint8_t *buf, uint32_t bytes, uint8_t *ret_version)
+static void decode_op(struct reader *in, struct bps_wire_hdr *hdr)
+{
+	hdr->n_parts = (uint32_t)get(in, 4);
+	hdr->n_members = (uint16_t)get(in, 2);
+	hdr->root = (uint16_t)get(in, 2);
+	hdr->op_bytes = get(in, 8);
+	hdr->dtype = (uint8_t)get(in, 1);
+	hdr->redop = (uint8_t)get(in, 1);
+	hdr->coll = (uint8_t)get(in, 1);
+	hdr->priority = (uint8_t)get(in, 1);
+	hdr->region = (uint32_t)get(in, 2);
+	hdr->acked = acked(hdr->op, get(in, 2));
+	hdr->offset = get(in, 4) * BPS_WIRE_ALIGN;
+}
+
+static void decode_dead(struct reader *in, struct bps_wire_hdr *hdr)
+{
+	hdr->dead_n = (uint32_t)get(in, 4);
+	hdr->dead_hash = get(in, 8);
+}
+
+/* Tell a peer of ours from noise by what there is of a header. */
+static int probe(const uint8_t *buf, uint32_t bytes, uint8_t *ret_version)
 {
 	static const uint8_t magic[4] = {
 		BPS_WIRE_MAGIC & 0xff,
@@ -108,26 +153,50 @@ static uint32_t max_payload(uint8_t type)
 	return BPS_WIRE_CTL_PAYLOAD;
 }
 
-int bps_wire_decode(const uint8_t *buf, struct bps_wire_hdr *ret_hdr,
+static bool in_range(const struct bps_wire_hdr *hdr, uint32_t hdr_bytes)
+{
+	if (hdr->type == 0 || hdr->type >= BPS_WIRE_N_TYPES)
+		return false;
+	if (hdr_bytes > BPS_WIRE_MAX_HDR ||
+	    hdr_bytes <
+	            (hdr->type == BPS_WIRE_PUSH ? BPS_WIRE_PUSH_HDR : BPS_WIRE_MIN_HDR))
+		return false;
+	return hdr->payload_bytes <= max_payload(hdr->type);
+}
+
+/* How much of a header the parts take that are whole, and known here. */
+static uint32_t known_bytes(uint32_t hdr_bytes)
+{
+	if (hdr_bytes >= BPS_WIRE_FULL_HDR)
+		return BPS_WIRE_FULL_HDR;
+	return hdr_bytes >= BPS_WIRE_PUSH_HDR ? BPS_WIRE_PUSH_HDR : BPS_WIRE_MIN_HDR;
+}
+
+int bps_wire_decode(const uint8_t *buf, uint32_t bytes, struct bps_wire_hdr *ret_hdr,
                     uint32_t *ret_hdr_bytes)
 {
 	struct reader in = { buf + 5 };
-	uint32_t hdr_bytes;
+	uint32_t hdr_bytes, known;
 	int r;
 
-	r = bps_wire_probe(buf, BPS_WIRE_HDR_BYTES, &ret_hdr->version);
+	*ret_hdr = (struct bps_wire_hdr){ .version = BPS_WIRE_VERSION };
+	r = probe(buf, bytes, &ret_hdr->version);
 	if (r)
 		return r;
-	ret_hdr->version = BPS_WIRE_VERSION;
+	if (bytes < BPS_WIRE_MIN_HDR)
+		return BPS_WIRE_E_SHORT;
 	ret_hdr->type = (uint8_t)get(&in, 1);
 	hdr_bytes = (uint32_t)get(&in, 2);
-	decode_fields(in, ret_hdr);
-	if (ret_hdr->type == 0 || ret_hdr->type >= BPS_WIRE_N_TYPES)
+	decode_key(&in, ret_hdr);
+	if (!in_range(ret_hdr, hdr_bytes))
 		return -EBADMSG;
-	if (hdr_bytes < BPS_WIRE_HDR_BYTES || hdr_bytes > BPS_WIRE_MAX_HDR)
-		return -EBADMSG;
-	if (ret_hdr->payload_bytes > max_payload(ret_hdr->type))
-		return -EBADMSG;
+	known = known_bytes(hdr_bytes);
+	if (bytes < known)
+		return BPS_WIRE_E_SHORT;
+	if (known >= BPS_WIRE_PUSH_HDR)
+		decode_op(&in, ret_hdr);
+	if (known >= BPS_WIRE_FULL_HDR)
+		decode_dead(&in, ret_hdr);
 	*ret_hdr_bytes = hdr_bytes;
 	return 0;
 }

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The wire format: a fixed header, then payload_bytes of payload. Little endian. The
- * first eight bytes (magic, version, type, header_bytes) keep their meaning in every
- * version, so that a peer of another version is told apart from noise. A receiver skips
- * what a longer header carries beyond the fields it knows.
+ * The wire format: a header, then payload_bytes of payload. Little endian. The first
+ * eight bytes (magic, version, type, header_bytes) keep their meaning in every version,
+ * so that a peer of another version is told apart from noise.
+ *
+ * A header has up to three parts, each sent only with those before it: what every message
+ * has, the op of a PUSH, and the dead servers that its sender knows of, if any. A field
+ * of a part that was not sent, or not whole, is 0. A receiver skips what a header carries
+ * beyond the parts it knows.
  *
  * A payload is never announced first: each message names the place it goes to, a
  * (region, offset) or slot that its receiver chose. See docs/protocol.md.
@@ -13,9 +17,13 @@
 #include <stdint.h>
 
 #define BPS_WIRE_MAGIC         0x53504254u /* "TBPS" */
-#define BPS_WIRE_VERSION       1
-#define BPS_WIRE_HDR_BYTES     96u
-#define BPS_WIRE_MAX_HDR       512u
+#define BPS_WIRE_VERSION       2
+#define BPS_WIRE_MIN_HDR       40u    /* a header of the first part alone */
+#define BPS_WIRE_PUSH_HDR      68u    /* of two parts: the least that a PUSH has */
+#define BPS_WIRE_FULL_HDR      80u    /* of all three: the most that we write */
+#define BPS_WIRE_MAX_HDR       512u   /* the most that we take */
+#define BPS_WIRE_MAX_SLOTS     65536u /* of a window, spare ones included */
+#define BPS_WIRE_ALIGN         64u    /* unit of an offset */
 #define BPS_WIRE_MAX_PAYLOAD   (64u << 20)
 #define BPS_WIRE_CTL_PAYLOAD   1024u /* bound on the payload of all but PUSH and ANSWER */
 #define BPS_WIRE_VERSION_CHARS 16
@@ -39,29 +47,31 @@ enum bps_wire_type {
 
 /* One header, in host order. (group, op, part) is the key. */
 struct bps_wire_hdr {
+	/* The first part, of every message. */
 	uint8_t type;    /* enum bps_wire_type */
 	uint8_t version; /* as received; the sender's own when sending */
 	uint32_t payload_bytes;
-	uint32_t slot; /* window slot that a PUSH occupies; echoed by its ANSWER */
+	uint32_t slot; /* that a PUSH occupies, below BPS_WIRE_MAX_SLOTS; so its ANSWER */
+	uint16_t member; /* sender's index in the group, which is the summing order */
 	uint64_t group;
 	uint64_t op; /* number of the op within its group */
 	uint32_t part;
-	uint32_t n_parts;  /* of the whole op */
-	uint64_t op_bytes; /* of the whole op */
-	uint16_t member;   /* sender's index in the group, which is the summing order */
+	uint32_t peer; /* world rank of the sending, or lost, leader */
+	/* The second, of a PUSH. */
+	uint32_t n_parts; /* of the whole op */
 	uint16_t n_members;
-	uint8_t dtype;    /* enum bps_dtype */
-	uint8_t redop;    /* enum bps_redop */
-	uint8_t coll;     /* enum bps_coll */
-	uint8_t priority; /* 0 is the most urgent */
-	uint16_t root;    /* broadcast: the member that has the data */
-	uint16_t flags;   /* 0 for now; unknown flags are ignored */
-	uint32_t region;  /* where the answer goes, as its receiver named it */
-	uint64_t offset;
-	uint64_t acked;     /* sender has every answer of ops below this, cumulative */
-	uint64_t dead_hash; /* of the set of servers that the sender holds dead */
-	uint32_t dead_n;    /* size of that set */
-	uint32_t peer;      /* world rank of the sending, or lost, leader */
+	uint16_t root;     /* broadcast: the member that has the data */
+	uint64_t op_bytes; /* of the whole op */
+	uint8_t dtype;     /* enum bps_dtype */
+	uint8_t redop;     /* enum bps_redop */
+	uint8_t coll;      /* enum bps_coll */
+	uint8_t priority;  /* 0 is the most urgent */
+	uint32_t region; /* where the answer goes: the receiver's number, modulo 65536 */
+	uint64_t offset; /* a multiple of BPS_WIRE_ALIGN, below 2^38 */
+	uint64_t acked;  /* all of the ops below are answered; 0: the sender can't say */
+	/* The third, of a PUSH whose dead_n is not 0. */
+	uint32_t dead_n;    /* size of the set of servers that the sender holds dead */
+	uint64_t dead_hash; /* of that set */
 };
 
 /* Payload of HELLO and WELCOME. */
@@ -78,31 +88,35 @@ struct bps_wire_hello {
 
 #define BPS_WIRE_E_MAGIC   1 /* not a peer of ours at all */
 #define BPS_WIRE_E_VERSION 2 /* ours, another version: ret_hdr->version says which */
+#define BPS_WIRE_E_SHORT   3 /* nothing wrong so far; more bytes are needed */
 
 /**
- * bps_wire_encode() - write @hdr as BPS_WIRE_HDR_BYTES bytes at @buf.
+ * bps_wire_hdr_bytes() - how long @hdr is on the wire: BPS_WIRE_MIN_HDR to
+ * BPS_WIRE_FULL_HDR.
  */
-void bps_wire_encode(const struct bps_wire_hdr *hdr, uint8_t *buf);
+uint32_t bps_wire_hdr_bytes(const struct bps_wire_hdr *hdr);
 
 /**
- * bps_wire_probe() - tell a peer of ours from noise by the first bytes of a header, as
- * soon as they are there. @bytes: how many are at @buf, 0 or more.
+ * bps_wire_encode() - write @hdr at @buf, which has room for BPS_WIRE_FULL_HDR bytes.
+ * Fields of parts that its type does not have are not sent; an op more than 65534 beyond
+ * acked goes without it.
  *
- * Return: 0: nothing wrong so far; BPS_WIRE_E_MAGIC; BPS_WIRE_E_VERSION with the peer's
- * version in @ret_version.
+ * Return: bps_wire_hdr_bytes(@hdr), the bytes written.
  */
-int bps_wire_probe(const uint8_t *buf, uint32_t bytes, uint8_t *ret_version);
+uint32_t bps_wire_encode(const struct bps_wire_hdr *hdr, uint8_t *buf);
 
 /**
- * bps_wire_decode() - read a header from the first BPS_WIRE_HDR_BYTES bytes at @buf.
- * @ret_hdr_bytes: how long the sender's header is in all, BPS_WIRE_HDR_BYTES to
- * BPS_WIRE_MAX_HDR; the caller skips the rest.
+ * bps_wire_decode() - read a header of which the first @bytes, 0 or more, are at @buf.
+ * What is wrong is told as soon as the byte that says so is there: a peer of ours from
+ * noise by the first five, lengths and types by the first BPS_WIRE_MIN_HDR.
+ * @ret_hdr_bytes: how long the sender's header is in all, BPS_WIRE_MIN_HDR to
+ * BPS_WIRE_MAX_HDR; the payload begins there
  *
- * Return: 0; BPS_WIRE_E_MAGIC; BPS_WIRE_E_VERSION; -EBADMSG when a length or type is out
- * of range. Both lengths are bounded when 0 is returned; payload_bytes by
- * BPS_WIRE_CTL_PAYLOAD unless the type is PUSH or ANSWER.
+ * Return: 0; BPS_WIRE_E_SHORT; BPS_WIRE_E_MAGIC; BPS_WIRE_E_VERSION; -EBADMSG when a
+ * length or type is out of range. Both lengths are bounded when 0 is returned;
+ * payload_bytes by BPS_WIRE_CTL_PAYLOAD unless the type is PUSH or ANSWER.
  */
-int bps_wire_decode(const uint8_t *buf, struct bps_wire_hdr *ret_hdr,
+int bps_wire_decode(const uint8_t *buf, uint32_t bytes, struct bps_wire_hdr *ret_hdr,
                     uint32_t *ret_hdr_bytes);
 
 /**

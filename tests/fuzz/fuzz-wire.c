@@ -29,24 +29,32 @@
 
 static void try_header(const uint8_t *data, size_t bytes)
 {
-	uint8_t buf[BPS_WIRE_HDR_BYTES] = { 0 }, again[BPS_WIRE_HDR_BYTES];
-	struct bps_wire_hdr hdr;
-	uint32_t hdr_bytes = 0;
-	uint8_t version;
+	struct bps_wire_hdr hdr, back;
+	uint8_t again[BPS_WIRE_FULL_HDR], *exact;
+	uint32_t hdr_bytes = 0, again_bytes;
 	int r;
 
-	memcpy(buf, data, bytes < sizeof(buf) ? bytes : sizeof(buf));
-	r = bps_wire_decode(buf, &hdr, &hdr_bytes);
-	if (bps_wire_probe(buf, sizeof(buf), &version) != 0)
+	/* Exactly as long as what is there, for the sanitizer's sake. */
+	exact = malloc(bytes + 1);
+	CHECK(exact);
+	memcpy(exact + 1, data, bytes);
+	r = bps_wire_decode(exact + 1, (uint32_t)bytes, &hdr, &hdr_bytes);
+	free(exact);
+	if (bytes >= BPS_WIRE_FULL_HDR)
+		CHECK(r != BPS_WIRE_E_SHORT);
+	if (bytes < BPS_WIRE_MIN_HDR)
 		CHECK(r > 0);
 	if (r)
 		return;
-	CHECK(hdr_bytes >= BPS_WIRE_HDR_BYTES && hdr_bytes <= BPS_WIRE_MAX_HDR);
+	CHECK(hdr_bytes >= BPS_WIRE_MIN_HDR && hdr_bytes <= BPS_WIRE_MAX_HDR);
 	CHECK(hdr.payload_bytes <= BPS_WIRE_MAX_PAYLOAD);
 	CHECK(hdr.type > 0 && hdr.type < BPS_WIRE_N_TYPES);
-	bps_wire_encode(&hdr, again);
-	memcpy(again + 6, buf + 6, 2);
-	CHECK(memcmp(buf, again, sizeof(buf)) == 0);
+	again_bytes = bps_wire_encode(&hdr, again);
+	CHECK(again_bytes <= hdr_bytes);
+	CHECK(bps_wire_decode(again, again_bytes, &back, &hdr_bytes) == 0);
+	CHECK(hdr_bytes == again_bytes && back.op == hdr.op && back.peer == hdr.peer);
+	if (hdr.type == BPS_WIRE_PUSH)
+		CHECK(back.acked == hdr.acked && back.offset == hdr.offset);
 }
 
 static void try_hello(const uint8_t *data, size_t bytes)
@@ -88,7 +96,7 @@ static int on_message(void *arg, const struct bps_wire_hdr *hdr)
 	struct owner *owner = arg;
 
 	CHECK(hdr->payload_bytes == 0 || hdr->payload_bytes == owner->placed_bytes);
-	if (hdr->flags == 0xdead) {
+	if (hdr->op == 0xdead) {
 		bps_conn_close(owner->conn);
 		owner->conn = NULL;
 	}
@@ -153,6 +161,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (bytes > MAX_INPUT)
 		return 0;
 	try_header(data, bytes);
+	if (bytes > 0)
+		try_header(data + 1, bytes - 1);
 	try_hello(data, bytes);
 	try_connection(loop, data, bytes);
 	return 0;
@@ -173,14 +183,16 @@ static size_t make_input(struct bps_prng *prng, uint8_t *buf)
 	}
 	while (n + 2048 < MAX_INPUT && bps_prng_below(prng, 8)) {
 		struct bps_wire_hdr hdr = { 0 };
+		uint32_t hdr_bytes;
 
 		hdr.type = (uint8_t)(1 + bps_prng_below(prng, BPS_WIRE_N_TYPES - 1));
 		hdr.payload_bytes = (uint32_t)bps_prng_below(prng, BPS_WIRE_CTL_PAYLOAD);
-		hdr.flags = bps_prng_below(prng, 16) ? 0 : 0xdead;
-		bps_wire_encode(&hdr, buf + n);
+		hdr.op = bps_prng_below(prng, 16) ? 0 : 0xdead;
+		hdr.dead_n = (uint32_t)bps_prng_below(prng, 2);
+		hdr_bytes = bps_wire_encode(&hdr, buf + n);
 		if (bps_prng_below(prng, 8) == 0)
 			buf[n + bps_prng_below(prng, 12)] = (uint8_t)bps_prng_u64(prng);
-		n += BPS_WIRE_HDR_BYTES;
+		n += hdr_bytes;
 		bps_prng_fill(prng, buf + n, hdr.payload_bytes);
 		n += hdr.payload_bytes;
 	}

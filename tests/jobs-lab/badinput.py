@@ -10,8 +10,8 @@ PYTHON = "/usr/bin/python3"
 
 # The first eight bytes of a message: magic, version, type, header bytes.
 OTHER_VERSION = b"TBPS" + bytes([9, 1]) + (96).to_bytes(2, "little")
-HALF_HELLO = b"TBPS" + bytes([1, 1]) + (96).to_bytes(2, "little") + bytes(20)
-HUGE = b"TBPS" + bytes([1, 4]) + (96).to_bytes(2, "little") + b"\xff" * 88
+HALF_HELLO = b"TBPS" + bytes([2, 1]) + (40).to_bytes(2, "little") + bytes(20)
+HUGE = b"TBPS" + bytes([2, 4]) + (68).to_bytes(2, "little") + b"\xff" * 60
 
 LISTEN = """
 import socket, sys

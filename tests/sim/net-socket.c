@@ -143,7 +143,8 @@ void bps_sim_flow_write(struct bps_sim_flow *flow)
 
 void bps_sim_flow_queue(struct bps_sim_flow *flow, struct bps_sim_msg *msg)
 {
-	uint32_t bytes = msg->fin ? 1 : BPS_WIRE_HDR_BYTES + msg->hdr.payload_bytes;
+	uint32_t bytes =
+		msg->fin ? 1 : bps_wire_hdr_bytes(&msg->hdr) + msg->hdr.payload_bytes;
 
 	flow->queue_seq += bytes;
 	msg->end_seq = flow->queue_seq;

@@ -15,8 +15,8 @@
 #define CLOSE_NS (5 * BPS_NS_PER_S)
 /* How long a connection is tried. */
 #define DIAL_NS (10 * BPS_NS_PER_S)
-/* Bytes of a message on the wire but its payload: our header and those of the packets. */
-#define OVERHEAD_BYTES(payload) (BPS_WIRE_HDR_BYTES + 66 + (payload) / 1448 * 66)
+/* Bytes of a payload's packets on the wire but what they carry. */
+#define OVERHEAD_BYTES(payload) (66 + (payload) / 1448 * 66)
 
 static bool chance(struct bps_sim *sim, uint32_t ppm)
 {
@@ -98,7 +98,8 @@ static uint64_t wire_ns(const struct bps_sim_node *node, uint64_t bytes)
 
 static uint64_t msg_bytes(const struct bps_sim_msg *msg)
 {
-	return msg->hdr.payload_bytes + OVERHEAD_BYTES(msg->hdr.payload_bytes);
+	return bps_wire_hdr_bytes(&msg->hdr) + msg->hdr.payload_bytes +
+	       OVERHEAD_BYTES(msg->hdr.payload_bytes);
 }
 
 /* Whether nothing gets from @end to its peer. */
@@ -323,16 +324,26 @@ static void end_fail(struct bps_sim_end *end, int error)
 	bps_sim_end_down(end, error);
 }
 
+/* What the wire leaves of a header; what it would not carry comes to the owner whole. */
+static struct bps_wire_hdr received(const struct bps_sim_msg *msg)
+{
+	uint8_t buf[BPS_WIRE_FULL_HDR];
+	uint32_t n_bytes = bps_wire_encode(&msg->hdr, buf);
+	struct bps_wire_hdr hdr;
+
+	return bps_wire_decode(buf, n_bytes, &hdr, &n_bytes) == 0 ? hdr : msg->hdr;
+}
+
 /* The header, and the payload unless it comes later. Return: whether @msg is whole. */
 static bool msg_place(struct bps_sim_msg *msg, struct bps_sim_end *to)
 {
 	struct bps_sim *sim = to->sim;
-	uint32_t bytes = msg->hdr.payload_bytes;
+	struct bps_wire_hdr hdr = received(msg);
 	int r;
 
-	if (bytes == 0 || msg->placed)
+	if (hdr.payload_bytes == 0 || msg->placed)
 		return true;
-	r = to->conn.events->place(to->conn.owner, &msg->hdr, &msg->dst);
+	r = to->conn.events->place(to->conn.owner, &hdr, &msg->dst);
 	if (r < 0) {
 		end_fail(to, r);
 		return false;
@@ -348,7 +359,8 @@ static bool msg_place(struct bps_sim_msg *msg, struct bps_sim_end *to)
 
 static void msg_take(struct bps_sim_msg *msg, struct bps_sim_end *to)
 {
-	uint32_t bytes = msg->hdr.payload_bytes;
+	struct bps_wire_hdr hdr = received(msg);
+	uint32_t bytes = hdr.payload_bytes;
 	int r;
 
 	msg_done(msg, 0);
@@ -357,7 +369,7 @@ static void msg_take(struct bps_sim_msg *msg, struct bps_sim_end *to)
 	to->sim->stats.n_messages++;
 	note(msg, "arrives");
 	charge_message(to->sim, bytes);
-	r = to->conn.events->message(to->conn.owner, &msg->hdr);
+	r = to->conn.events->message(to->conn.owner, &hdr);
 	if (r < 0 && !to->closed)
 		end_fail(to, r);
 }
@@ -455,7 +467,7 @@ static void conn_send(struct bps_conn *conn, struct bps_send *send)
 
 	if (send->hdr.payload_bytes > 0 && !send->payload)
 		bps_sim_misuse("a payload that is not there");
-	conn->n_sent_bytes += BPS_WIRE_HDR_BYTES + send->hdr.payload_bytes;
+	conn->n_sent_bytes += bps_wire_hdr_bytes(&send->hdr) + send->hdr.payload_bytes;
 	charge_message(end->sim, send->hdr.payload_bytes);
 	end_queue(end, send);
 }

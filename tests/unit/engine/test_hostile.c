@@ -289,6 +289,43 @@ static void hellos_that_make_no_sense_are_refused(void **state)
 	assert_int_equal(bps_sim_failures(), 0);
 }
 
+/* Slots have numbers of 16 bits, whatever a server may grant. */
+static void windows_fit_the_wire(void **state)
+{
+	static const struct bps_server_config config = {
+		.host = "h",
+		.memory_bytes = UINT64_MAX,
+		.n_reducers = 1,
+		.max_slots = UINT32_MAX,
+		.quiet = true,
+	};
+	struct bps_client_config client = { .host = "h", .slot_bytes = 512 };
+	struct bps_sim *sim = bps_sim_new(&network);
+	struct bps_sim_server *server;
+	struct bps_wire_hello hello;
+	struct bps_client *ours;
+	struct raw raw;
+
+	(void)state;
+	bps_sim_servers_new(sim, 1, &no_nic, &config, &server);
+	raw_dial(&raw, sim, server);
+	raw.slot_bytes = 512;
+	raw.n_slots = UINT32_MAX;
+	raw_hello(&raw, BPS_WIRE_HELLO);
+	raw_settle(sim);
+	assert_int_equal(raw.n_by_type[BPS_WIRE_WELCOME], 1);
+	assert_int_equal(
+		bps_wire_decode_hello(raw.payload, raw.hdr.payload_bytes, &hello), 0);
+	assert_int_equal(hello.n_slots, 65536);
+	raw_close(&raw);
+	raw_settle(sim);
+	bps_sim_server_free(server);
+	bps_sim_free(sim);
+	client.n_slots = 65536 - BPS_SPARE_SLOTS + 1;
+	assert_int_equal(bps_client_new(&client, &ours), -EINVAL);
+	assert_int_equal(bps_sim_failures(), 0);
+}
+
 /* However much it asks and takes back, a member holds no more than it was granted. */
 static void floods_are_bounded(void **state)
 {
@@ -594,6 +631,7 @@ int main(void)
 		cmocka_unit_test(parts_that_do_not_fit_end_the_group),
 		cmocka_unit_test(a_root_hears_of_a_disagreement),
 		cmocka_unit_test(hellos_that_make_no_sense_are_refused),
+		cmocka_unit_test(windows_fit_the_wire),
 		cmocka_unit_test(floods_are_bounded),
 		cmocka_unit_test(lies_end_the_connection_and_the_call),
 		cmocka_unit_test(an_answer_counts_once),

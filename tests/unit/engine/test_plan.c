@@ -255,7 +255,7 @@ static void the_partition_is_the_best_one(void **state)
 		bps_plan_equal(plan->n_servers, sample.weights);
 		share = (double)op_bytes / plan->n_servers;
 		for (p = 4096; p < 1 << 30; p *= 1.01) {
-			cost = p + share / p * (128 + plan->cost_bytes);
+			cost = p + share / p * (384 + plan->cost_bytes);
 			if (best == 0 || cost < best) {
 				best = cost;
 				at = p;

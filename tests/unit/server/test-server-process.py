@@ -20,7 +20,7 @@ import time
 import traceback
 
 SERVER, PUSHLOOP = sys.argv[1:3]
-HDR_BYTES = 96
+HDR_BYTES, PUSH_HDR_BYTES = 40, 68
 HELLO, WELCOME, REFUSE, PUSH, PING, BYE = 1, 2, 3, 4, 7, 9
 ENV = {k: v for k, v in os.environ.items() if not k.startswith("BPSMPI_")}
 
@@ -108,10 +108,11 @@ def check(condition, what=""):
         raise AssertionError(what)
 
 
-def header(kind, payload_bytes=0, version=1, op_bytes=0, slot=0, n_members=1):
-    fields = struct.pack("<IBBHIIQQIIQHH", 0x53504254, version, kind, HDR_BYTES,
-                         payload_bytes, slot, 1, 0, 0, 1, op_bytes, 0, n_members)
-    return fields.ljust(HDR_BYTES, b"\0")
+def header(kind, payload_bytes=0, version=2, op_bytes=0, slot=0, n_members=1):
+    n_bytes = PUSH_HDR_BYTES if kind == PUSH else HDR_BYTES
+    fields = struct.pack("<IBBHIHHQQIIIHHQ", 0x53504254, version, kind, n_bytes,
+                         payload_bytes, slot, 0, 1, 0, 0, 0, 1, n_members, 0, op_bytes)
+    return fields.ljust(n_bytes, b"\0")[:n_bytes]
 
 
 def hello(identity, rank=0, n_peers=2, n_slots=2, slot_bytes=1024):
@@ -323,7 +324,7 @@ def strangers(s):
         connection.sendall(header(HELLO, version=77))
         check(receive(connection)[0] == REFUSE)
         check(is_closed(connection, 5))
-    check(len(s.lines("speaks protocol 77, we speak 1")) == 1, s.text())
+    check(len(s.lines("speaks protocol 77, we speak 2")) == 1, s.text())
     with s.connect() as connection:
         connection.sendall(header(HELLO, 0xffffffff, op_bytes=1 << 63))
         check(is_closed(connection, 2))
@@ -362,7 +363,7 @@ def test_hostile():
         rss, n_descriptors = s.rss_kib(), s.n_descriptors()
         process = job(s, 14)
         half = s.connect()
-        half.sendall(header(HELLO, 112)[:50])
+        half.sendall(header(HELLO, 112)[:30])
         silent = s.connect()
         start = time.monotonic()
         strangers(s)

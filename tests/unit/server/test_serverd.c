@@ -295,12 +295,12 @@ static int join_plain(const struct bps_addr *addr, const struct member_config *c
 		                        .n_slots = config->n_slots,
 		                        .slot_bytes = config->slot_bytes,
 		                        .host = "victim" };
-	uint8_t buf[BPS_WIRE_HDR_BYTES + BPS_WIRE_HELLO_BYTES];
+	uint8_t buf[BPS_WIRE_MIN_HDR + BPS_WIRE_HELLO_BYTES];
 	int fd = connect_plain(addr);
 
 	memcpy(hello.job, config->job, sizeof(hello.job));
-	bps_wire_encode(&hdr, buf);
-	bps_wire_encode_hello(&hello, buf + BPS_WIRE_HDR_BYTES);
+	assert_int_equal(bps_wire_encode(&hdr, buf), BPS_WIRE_MIN_HDR);
+	bps_wire_encode_hello(&hello, buf + BPS_WIRE_MIN_HDR);
 	assert_int_equal(send(fd, buf, sizeof(buf), 0), sizeof(buf));
 	assert_int_equal(recv(fd, buf, sizeof(buf), MSG_WAITALL), sizeof(buf));
 	assert_int_equal(buf[5], BPS_WIRE_WELCOME);

@@ -42,7 +42,9 @@ static void send_next(struct end_send *slot)
 	struct bps_send *send = &slot->send;
 
 	memset(&send->hdr, 0, sizeof(send->hdr));
-	send->hdr.type = BPS_WIRE_PUSH;
+	/* Headers of all three lengths. */
+	send->hdr.type = number % 3 ? BPS_WIRE_PUSH : BPS_WIRE_ANSWER;
+	send->hdr.dead_n = number % 5 == 0;
 	send->hdr.op = number;
 	send->hdr.payload_bytes = size_of(number, end->max_bytes);
 	for (uint32_t i = 0; i < send->hdr.payload_bytes; i++)

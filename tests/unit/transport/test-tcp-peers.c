@@ -108,24 +108,35 @@ static void expect_log(struct peer *peer, const char *text)
 		fail_msg("'%s' is not in '%s'", text, line);
 }
 
-/* A message as the harness's ends expect them, but for its contents. */
-static size_t make_message(uint8_t *buf, uint64_t number, uint32_t payload_bytes,
-                           uint32_t extra_bytes)
+/* An answer as the harness's ends expect it, but for its contents, or a push. */
+static size_t make_typed(uint8_t *buf, uint8_t type, uint32_t dead_n, uint64_t number,
+                         uint32_t payload_bytes, uint32_t extra_bytes)
 {
 	struct bps_wire_hdr hdr = {
-		.type = BPS_WIRE_PUSH,
+		.type = type,
 		.op = number,
 		.payload_bytes = payload_bytes,
+		.peer = 77,
+		.op_bytes = 1000 + number,
+		.offset = 64 * number,
+		.dead_n = dead_n,
+		.dead_hash = dead_n ? 0x1234567890abcdef + number : 0,
 	};
-	uint32_t hdr_bytes = BPS_WIRE_HDR_BYTES + extra_bytes;
+	uint32_t ours_bytes = bps_wire_encode(&hdr, buf);
+	uint32_t hdr_bytes = ours_bytes + extra_bytes;
 
-	bps_wire_encode(&hdr, buf);
 	buf[6] = (uint8_t)hdr_bytes;
 	buf[7] = (uint8_t)(hdr_bytes >> 8);
-	memset(buf + BPS_WIRE_HDR_BYTES, 0xee, extra_bytes);
+	memset(buf + ours_bytes, 0xee, extra_bytes);
 	for (uint32_t i = 0; i < payload_bytes; i++)
 		buf[hdr_bytes + i] = (uint8_t)(number * 131 + i * 7 + (i >> 8));
 	return hdr_bytes + payload_bytes;
+}
+
+static size_t make_message(uint8_t *buf, uint64_t number, uint32_t payload_bytes,
+                           uint32_t extra_bytes)
+{
+	return make_typed(buf, BPS_WIRE_ANSWER, 0, number, payload_bytes, extra_bytes);
 }
 
 static void test_byte_at_a_time(void **state)
@@ -138,7 +149,7 @@ static void test_byte_at_a_time(void **state)
 	n += make_message(buf + n, 1, 77, 0);
 	n += make_message(buf + n, 2, 1, 33);
 	n += make_message(buf + n, 3, 0, 5);
-	n += make_message(buf + n, 4, 300, BPS_WIRE_MAX_HDR - BPS_WIRE_HDR_BYTES);
+	n += make_message(buf + n, 4, 300, BPS_WIRE_MAX_HDR - BPS_WIRE_MIN_HDR);
 	for (size_t i = 0; i < n; i++) {
 		peer_write(peer, buf + i, 1);
 		peer_seen(peer);
@@ -147,21 +158,66 @@ static void test_byte_at_a_time(void **state)
 	assert_int_equal(peer->end->n_place, 3);
 }
 
+/* The three lengths of a header that we write, and longer ones of newer peers. */
+static const struct shape {
+	uint8_t type;
+	uint32_t dead_n, extra_bytes, hdr_bytes;
+} shapes[] = {
+	{ BPS_WIRE_ANSWER, 0, 0, 40 },   { BPS_WIRE_ANSWER, 0, 20, 60 },
+	{ BPS_WIRE_ANSWER, 0, 90, 130 }, { BPS_WIRE_PUSH, 0, 0, 68 },
+	{ BPS_WIRE_PUSH, 0, 11, 79 },    { BPS_WIRE_PUSH, 3, 0, 80 },
+	{ BPS_WIRE_PUSH, 3, 20, 100 },
+};
+#define N_SHAPES (sizeof(shapes) / sizeof(shapes[0]))
+
+/* That the last message, @number, has what a header of its shape carries. */
+static void assert_shape(const struct end *end, const struct shape *shape,
+                         uint64_t number)
+{
+	bool push = shape->type == BPS_WIRE_PUSH, dead = shape->dead_n > 0;
+
+	assert_int_equal(end->hdr.type, shape->type);
+	assert_int_equal(end->hdr.peer, 77);
+	if (push || shape->hdr_bytes < 68) {
+		assert_int_equal(end->hdr.op_bytes, push ? 1000 + number : 0);
+		assert_int_equal(end->hdr.offset, push ? 64 * number : 0);
+	}
+	if (push) {
+		assert_int_equal(end->hdr.dead_n, shape->dead_n);
+		assert_int_equal(end->hdr.dead_hash,
+		                 dead ? 0x1234567890abcdef + number : 0);
+	}
+}
+
+/* Each before one of each shape: no length may be taken from the message before. */
 static void test_split_everywhere(void **state)
 {
 	struct peer *peer = *state;
-	uint8_t buf[512];
 	uint64_t number = 0;
 
-	for (size_t at = 1; at < BPS_WIRE_HDR_BYTES + 60; at++) {
-		size_t n = make_message(buf, number++, 40, 20);
+	for (size_t i = 0; i < N_SHAPES * N_SHAPES; i++) {
+		const struct shape *one = &shapes[i / N_SHAPES],
+				   *two = &shapes[i % N_SHAPES];
+		uint8_t buf[512];
+		size_t first, n;
 
-		peer_write(peer, buf, at);
-		peer_seen(peer);
-		assert_int_equal(peer->end->n_received, number - 1);
-		peer_write(peer, buf + at, n - at);
-		peer_seen(peer);
-		assert_int_equal(peer->end->n_received, number);
+		for (size_t at = 1; at < one->hdr_bytes + two->hdr_bytes + 80; at++) {
+			first = make_typed(buf, one->type, one->dead_n, number, 40,
+			                   one->extra_bytes);
+			assert_int_equal(first, one->hdr_bytes + 40);
+			n = first + make_typed(buf + first, two->type, two->dead_n,
+			                       number + 1, 40, two->extra_bytes);
+			peer_write(peer, buf, at);
+			peer_seen(peer);
+			assert_int_equal(peer->end->n_received, number + (at >= first));
+			if (at >= first)
+				assert_shape(peer->end, one, number);
+			peer_write(peer, buf + at, n - at);
+			peer_seen(peer);
+			number += 2;
+			assert_int_equal(peer->end->n_received, number);
+			assert_shape(peer->end, two, number - 1);
+		}
 	}
 }
 
@@ -175,9 +231,12 @@ static void test_random_cuts(void **state)
 	size_t n = 0, at = 0;
 
 	bps_prng_init(&prng, 7);
-	for (uint64_t i = 0; i < N; i++)
-		n += make_message(buf + n, i, (uint32_t)bps_prng_below(&prng, 600),
-		                  (uint32_t)bps_prng_below(&prng, 2) * 100);
+	for (uint64_t i = 0; i < N; i++) {
+		const struct shape *shape = &shapes[bps_prng_below(&prng, N_SHAPES)];
+
+		n += make_typed(buf + n, shape->type, shape->dead_n, i,
+		                (uint32_t)bps_prng_below(&prng, 600), shape->extra_bytes);
+	}
 	while (at < n) {
 		size_t some = 1 + bps_prng_below(&prng, 3000);
 
@@ -227,11 +286,11 @@ static void test_one_byte(void **state)
 static void test_huge_lengths(void **state)
 {
 	struct peer *peer = *state;
-	uint8_t buf[BPS_WIRE_HDR_BYTES + 1];
+	uint8_t buf[BPS_WIRE_MIN_HDR + 1];
 
 	make_message(buf, 0, 0, 0);
 	memset(buf + 8, 0xff, 4);
-	peer_write(peer, buf, BPS_WIRE_HDR_BYTES);
+	peer_write(peer, buf, BPS_WIRE_MIN_HDR);
 	expect_down(peer, -EBADMSG);
 	assert_int_equal(peer->end->n_place, 0);
 	expect_log(peer, "no valid header");
@@ -240,7 +299,7 @@ static void test_huge_lengths(void **state)
 static void test_huge_header(void **state)
 {
 	struct peer *peer = *state;
-	uint8_t buf[BPS_WIRE_HDR_BYTES];
+	uint8_t buf[BPS_WIRE_MIN_HDR];
 
 	make_message(buf, 0, 0, 0);
 	buf[7] = 0xff;
@@ -252,13 +311,39 @@ static void test_huge_header(void **state)
 static void test_noise_later(void **state)
 {
 	struct peer *peer = *state;
-	uint8_t buf[BPS_WIRE_HDR_BYTES + 50];
+	uint8_t buf[BPS_WIRE_MIN_HDR + 50];
 
 	peer_write(peer, buf, make_message(buf, 0, 50, 0));
 	peer_write(peer, "GET", 3);
 	expect_down(peer, -EBADMSG);
 	assert_int_equal(peer->end->n_received, 1);
 	expect_log(peer, "its message 2 has no valid header");
+}
+
+/* What a peer of version 1 says first: a header of 96 bytes and a hello of 112. */
+static void test_version_1(void **state)
+{
+	static const uint8_t first[8] = { 'T', 'B', 'P', 'S', 1, BPS_WIRE_HELLO, 96, 0 };
+	struct peer *peer = *state;
+	uint8_t buf[512] = { 0 };
+	struct bps_wire_hdr hdr;
+	uint32_t hdr_bytes;
+	ssize_t n;
+
+	memcpy(buf, first, sizeof(first));
+	buf[8] = 112;
+	peer_write(peer, buf, 96 + 112);
+	expect_down(peer, -EPROTONOSUPPORT);
+	expect_log(peer, "speaks protocol 1, we speak 2: install the same version of "
+	                 "bytepsmpi on both sides");
+	n = recv(peer->fd, buf, sizeof(buf) - 1, MSG_DONTWAIT);
+	assert_true(n > 40);
+	assert_int_equal(bps_wire_decode(buf, (uint32_t)n, &hdr, &hdr_bytes), 0);
+	assert_int_equal(hdr.type, BPS_WIRE_REFUSE);
+	buf[n] = 0;
+	assert_string_equal((char *)buf + hdr_bytes,
+	                    "you speak protocol 1, this server 2: "
+	                    "install the same version");
 }
 
 static void test_other_version(void **state)
@@ -271,15 +356,15 @@ static void test_other_version(void **state)
 
 	/* Longer than what we look at: closing must not make the answer undone. */
 	make_message(buf, 0, 300, 0);
-	buf[4] = 2;
-	peer_write(peer, buf, 396);
+	buf[4] = 3;
+	peer_write(peer, buf, BPS_WIRE_MIN_HDR + 300);
 	expect_down(peer, -EPROTONOSUPPORT);
-	expect_log(peer, "speaks protocol 2, we speak 1");
+	expect_log(peer, "speaks protocol 3, we speak 2");
 	n = recv(peer->fd, buf, sizeof(buf), MSG_DONTWAIT);
-	assert_true(n > (ssize_t)BPS_WIRE_HDR_BYTES);
-	assert_int_equal(bps_wire_decode(buf, &hdr, &hdr_bytes), 0);
+	assert_true(n > (ssize_t)BPS_WIRE_MIN_HDR);
+	assert_int_equal(bps_wire_decode(buf, (uint32_t)n, &hdr, &hdr_bytes), 0);
 	assert_int_equal(hdr.type, BPS_WIRE_REFUSE);
-	assert_int_equal(n, BPS_WIRE_HDR_BYTES + hdr.payload_bytes);
+	assert_int_equal(n, BPS_WIRE_MIN_HDR + hdr.payload_bytes);
 	assert_int_equal(recv(peer->fd, buf, sizeof(buf), MSG_DONTWAIT), 0);
 }
 
@@ -291,7 +376,7 @@ static void test_half_open(void **state)
 
 	/* A whole header, but not the whole message. */
 	make_message(buf, 0, 20, 0);
-	peer_write(peer, buf, BPS_WIRE_HDR_BYTES + 5);
+	peer_write(peer, buf, BPS_WIRE_MIN_HDR + 5);
 	expect_down(peer, -ETIMEDOUT);
 	assert_in_range(bps_now_ns() - start_ns, HELLO_NS - BPS_NS_PER_MS, 5 * HELLO_NS);
 	expect_log(peer, "sent no whole message in time");
@@ -341,7 +426,7 @@ static void test_reset_sending(void **state)
 static void test_last_words(void **state)
 {
 	struct peer *peer = *state;
-	uint8_t buf[BPS_WIRE_HDR_BYTES + 50];
+	uint8_t buf[BPS_WIRE_MIN_HDR + 50];
 
 	peer_write(peer, buf, make_message(buf, 0, 50, 0));
 	peer_reset(peer);
@@ -368,7 +453,7 @@ static void test_end_at_once(void **state)
 static void test_end_after_message(void **state)
 {
 	struct peer *peer = *state;
-	uint8_t buf[BPS_WIRE_HDR_BYTES + 50];
+	uint8_t buf[BPS_WIRE_MIN_HDR + 50];
 
 	/* Both in one: the edge of the end comes with that of the message. */
 	peer_write(peer, buf, make_message(buf, 0, 50, 0));
@@ -381,10 +466,10 @@ static void test_end_after_message(void **state)
 static void test_end_in_header(void **state)
 {
 	struct peer *peer = *state;
-	uint8_t buf[BPS_WIRE_HDR_BYTES];
+	uint8_t buf[BPS_WIRE_MIN_HDR];
 
 	make_message(buf, 0, 0, 0);
-	peer_write(peer, buf, 60);
+	peer_write(peer, buf, 30);
 	peer_end(peer);
 	expect_down(peer, -ECONNRESET);
 }
@@ -392,10 +477,10 @@ static void test_end_in_header(void **state)
 static void test_end_in_payload(void **state)
 {
 	struct peer *peer = *state;
-	uint8_t buf[BPS_WIRE_HDR_BYTES + 50];
+	uint8_t buf[BPS_WIRE_MIN_HDR + 50];
 
 	make_message(buf, 0, 50, 0);
-	peer_write(peer, buf, BPS_WIRE_HDR_BYTES + 49);
+	peer_write(peer, buf, BPS_WIRE_MIN_HDR + 49);
 	peer_end(peer);
 	expect_down(peer, -ECONNRESET);
 	assert_int_equal(peer->end->n_place, 1);
@@ -491,8 +576,8 @@ static void test_dial_noise(void **state)
 
 static void test_dial_other_version(void **state)
 {
-	dial_and_answer("TBPS\2\3\x60", 8, -EPROTONOSUPPORT,
-	                "speaks protocol 2, we speak 1");
+	dial_and_answer("TBPS\1\3\x60", 8, -EPROTONOSUPPORT,
+	                "speaks protocol 1, we speak 2");
 }
 
 #define PEER_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -510,6 +595,7 @@ int main(void)
 		PEER_TEST(test_huge_header),
 		PEER_TEST(test_noise_later),
 		PEER_TEST(test_other_version),
+		PEER_TEST(test_version_1),
 		PEER_TEST(test_half_open),
 		PEER_TEST(test_no_timeout_later),
 		PEER_TEST(test_reset),

@@ -122,7 +122,7 @@ static void stream(int family, uint64_t n, uint32_t max_bytes, int buffer_bytes)
 	end_start(net.server, n, max_bytes);
 	assert_true(pump(net.loop, both_received, &net, 60000));
 	assert_int_equal(net.client->n_canceled + net.server->n_canceled, 0);
-	assert_true(net.client->conn->n_sent_bytes >= n * BPS_WIRE_HDR_BYTES);
+	assert_true(net.client->conn->n_sent_bytes >= n * BPS_WIRE_MIN_HDR);
 	assert_int_equal(net.client->conn->n_sent_bytes,
 	                 net.server->conn->n_received_bytes);
 	assert_int_equal(net.server->conn->n_sent_bytes,
