@@ -118,6 +118,7 @@ int bps_servers_rate(struct bps_job *job, struct bps_reason *ret_reason)
 	uint32_t n = job->boxes.n_boxes, k = job->hosts.n_hosts, i;
 	bool leads = job->boxes.leader[job->box] == job->rank, open = false;
 	struct bps_rates *rates = &job->rates;
+	struct bps_reason measured = { 0 };
 	int error = take_said(job, rates->said, ret_reason), shared;
 
 	if (leads)
@@ -130,12 +131,14 @@ int bps_servers_rate(struct bps_job *job, struct bps_reason *ret_reason)
 	}
 	rates->mine[job->box] = 0;
 	if (open)
-		shared = measure(job, rates, ret_reason);
+		shared = measure(job, rates, &measured);
 	for (i = 0; i < n + k; i++) {
 		double *rate = i < n ? &rates->boxes[i] : &rates->servers[i - n];
 
 		if (rates->said[i] > 0)
 			*rate = rates->said[i];
 	}
+	if (error == 0 && shared < 0)
+		*ret_reason = measured;
 	return error < 0 ? error : shared;
 }
