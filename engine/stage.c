@@ -168,23 +168,6 @@ void bps_stage_set_wake_fd(struct bps_stage *stage, int wake_fd)
 	stage->wake_fd = wake_fd;
 }
 
-int bps_stage_divide(struct bps_stage *stage, uint32_t slot_bytes, uint32_t n_slots)
-{
-	const struct bps_stage_shape *shape = &stage->shape;
-
-	if (slot_bytes == 0 || slot_bytes % LINE != 0)
-		return -EINVAL;
-	if (n_slots > shape->max_slots)
-		n_slots = shape->max_slots;
-	if (n_slots > shape->ring_bytes / slot_bytes)
-		n_slots = (uint32_t)(shape->ring_bytes / slot_bytes);
-	if (n_slots < 2)
-		return -EINVAL;
-	stage->slot_bytes = slot_bytes;
-	stage->n_slots = n_slots;
-	return 0;
-}
-
 void bps_stage_free(struct bps_stage *stage)
 {
 	if (!stage)
@@ -546,6 +529,56 @@ static void wait_for_work(struct walk *walk, const struct bps_stage_wait *wait)
 		warn_late(walk, wait, now_ns - since_ns);
 		warned_ns = now_ns;
 	}
+}
+
+static bool all_out(struct bps_stage *stage)
+{
+	uint32_t r;
+
+	for (r = 0; r < stage->shape.n_ranks; r++) {
+		/* Pairs with the release in copy_out(): it reads no slot any more. */
+		if (bps_load_acquire(&stage->ranks[r].copied) < stage->base)
+			return false;
+	}
+	return true;
+}
+
+/* Other slots may lie where the last results are: not before every rank has them. */
+static void wait_for_all(struct bps_stage *stage, const struct bps_stage_wait *wait)
+{
+	struct bps_event *event = &stage->shared->event;
+
+	while (!all_out(stage) && !bps_load_relaxed(&stage->shared->failed)) {
+		uint32_t seq = bps_event_prepare(event);
+
+		if (all_out(stage) || bps_load_relaxed(&stage->shared->failed)) {
+			bps_event_cancel(event);
+			return;
+		}
+		bps_event_wait(event, seq, wait->idle(wait->owner));
+	}
+}
+
+int bps_stage_divide(struct bps_stage *stage, uint32_t slot_bytes, uint32_t n_slots,
+                     const struct bps_stage_wait *wait)
+{
+	const struct bps_stage_shape *shape = &stage->shape;
+
+	if (slot_bytes == 0 || slot_bytes % LINE != 0)
+		return -EINVAL;
+	if (n_slots > shape->max_slots)
+		n_slots = shape->max_slots;
+	if (n_slots > shape->ring_bytes / slot_bytes)
+		n_slots = (uint32_t)(shape->ring_bytes / slot_bytes);
+	if (n_slots < 2)
+		return -EINVAL;
+	if (slot_bytes == stage->slot_bytes && n_slots == stage->n_slots)
+		return 0;
+	if (stage->base > 0)
+		wait_for_all(stage, wait);
+	stage->slot_bytes = slot_bytes;
+	stage->n_slots = n_slots;
+	return 0;
 }
 
 int bps_stage_run(struct bps_stage *stage, const struct bps_stage_call *call,

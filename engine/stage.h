@@ -68,13 +68,6 @@ int bps_stage_open(const struct bps_stage_shape *shape, int fd, uint32_t rank,
                    int wake_fd, struct bps_stage **ret_stage);
 /** bps_stage_set_wake_fd() - the leader's, see bps_stage_open(). */
 void bps_stage_set_wake_fd(struct bps_stage *stage, int wake_fd);
-/**
- * bps_stage_divide() - from the next call on a ring is divided into slots of @slot_bytes
- * (a multiple of 64): as many as fit, at most @n_slots. All ranks, between the same two
- * calls, and not before all have returned from the first.
- * Return: 0; -EINVAL where that leaves fewer than two.
- */
-int bps_stage_divide(struct bps_stage *stage, uint32_t slot_bytes, uint32_t n_slots);
 /** bps_stage_free() - takes NULL. */
 void bps_stage_free(struct bps_stage *stage);
 
@@ -102,6 +95,15 @@ struct bps_stage_wait {
 	void *owner;
 	uint64_t warn_ns; /* a rank that is later than this is named, once each */
 };
+
+/**
+ * bps_stage_divide() - from the next call on a ring is divided into slots of @slot_bytes
+ * (a multiple of 64): as many as fit, at most @n_slots. All ranks, between the same two
+ * calls. Waits until all have taken the results of the first; @wait may be NULL before
+ * any call. Return: 0; -EINVAL where that leaves fewer than two.
+ */
+int bps_stage_divide(struct bps_stage *stage, uint32_t slot_bytes, uint32_t n_slots,
+                     const struct bps_stage_wait *wait);
 
 /**
  * bps_stage_run() - carry one call through; every rank of the box calls it. In a

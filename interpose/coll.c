@@ -152,38 +152,70 @@ static int carry_in_box(const struct bps_mpi *mpi, const struct bps_comm *comm,
 	return error < 0 ? raise_error(mpi, comm, &reason) : mpi->success;
 }
 
-/* Carry @call, whose buffers, type, operation and root are set. @root: its member. */
-static int carry(const struct bps_mpi *mpi, const struct bps_comm *comm,
-                 struct bps_stage_call *call, uint64_t bytes, uint32_t root)
+/* One op of the engine: @call as carry() gets it. 0, or an error with its reason. */
+static int run_op(const struct bps_comm *comm, struct bps_stage_call *call,
+                  uint64_t bytes, uint32_t root, struct bps_reason *ret_reason)
 {
 	const struct bps_stage_wait wait = wait_on(comm);
-	struct bps_reason reason;
-	uint64_t started_ns;
-	int error;
+	int error = bps_tune_cut(comm->tune, call->coll, root, bytes, &call->cut,
+	                         &call->window);
 
-	if (comm->inbox)
-		return carry_in_box(mpi, comm, call, bytes);
-	error = bps_comm_cut(&bps_job, comm, call->coll, root, bytes, &call->cut,
-	                     &call->window);
-	if (error == -EIO)
-		return mpi->err_other; /* said by the MPI library */
 	if (error < 0) {
-		reason.error = error;
-		snprintf(reason.text, sizeof(reason.text),
+		ret_reason->error = error;
+		snprintf(ret_reason->text, sizeof(ret_reason->text),
 		         "%s of %llu bytes has too many parts: raise "
 		         "BPSMPI_PARTITION_BYTES",
 		         call->name, (unsigned long long)bytes);
-		return raise_error(mpi, comm, &reason);
+		return error;
 	}
 	call->start = call->coll == BPS_BCAST ? root : comm->member;
 	call->comm = comm->name;
 	if (comm->engine)
 		bps_engine_submit(comm->engine, (struct bps_engine_group *)&comm->group,
 		                  call, (uint16_t)root);
+	return bps_stage_run(comm->stage, call, &wait, ret_reason);
+}
+
+/*
+ * The ranks compare what they saw, in an op of their own: who is early sleeps, and who is
+ * late is named, as in every op.
+ */
+static int exchange(const struct bps_comm *comm, const char *name,
+                    struct bps_reason *ret_reason)
+{
+	uint64_t bytes = bps_comm_report(comm);
+	struct bps_stage_call call = {
+		.coll = BPS_ALLREDUCE,
+		.dtype = BPS_I64,
+		.redop = BPS_MAX,
+		.root = -1,
+		.input = comm->words,
+		.output = comm->words,
+		.name = name,
+	};
+	const struct bps_stage_wait wait = wait_on(comm);
+	int error = run_op(comm, &call, bytes, 0, ret_reason);
+
+	return error < 0 ? error : bps_comm_agree(comm, &wait);
+}
+
+/* Carry @call, whose buffers, type, operation and root are set. @root: its member. */
+static int carry(const struct bps_mpi *mpi, const struct bps_comm *comm,
+                 struct bps_stage_call *call, uint64_t bytes, uint32_t root)
+{
+	struct bps_reason reason = { 0 };
+	uint64_t started_ns;
+	int error = 0;
+
+	if (comm->inbox)
+		return carry_in_box(mpi, comm, call, bytes);
 	bps_progress_begin(mpi);
+	if (bps_tune_due(comm->tune))
+		error = exchange(comm, call->name, &reason);
 	started_ns = bps_now_ns();
-	error = bps_stage_run(comm->stage, call, &wait, &reason);
-	bps_tune_took(comm->tune, bps_now_ns() - started_ns);
+	if (error == 0)
+		error = run_op(comm, call, bytes, root, &reason);
+	bps_tune_took(comm->tune, bytes, bps_now_ns() - started_ns);
 	return error < 0 ? raise_error(mpi, comm, &reason) : mpi->success;
 }
 

@@ -95,7 +95,7 @@ static int make_tune(const struct bps_job *job, struct bps_comm *comm)
 	};
 	uint32_t n_words = bps_tune_n_words(comm->n_servers);
 
-	comm->words = calloc(2 * (size_t)n_words, sizeof(*comm->words));
+	comm->words = calloc(n_words, sizeof(*comm->words));
 	comm->loads = calloc(comm->n_servers, sizeof(*comm->loads));
 	if (!comm->words || !comm->loads)
 		return -ENOMEM;
@@ -147,10 +147,10 @@ int bps_comm_plan(const struct bps_job *job, struct bps_comm *comm)
 	return error;
 }
 
-int bps_comm_divide(const struct bps_comm *comm)
+int bps_comm_divide(const struct bps_comm *comm, const struct bps_stage_wait *wait)
 {
 	return bps_stage_divide(comm->stage, bps_tune_partition(comm->tune),
-	                        comm->shape.max_slots);
+	                        comm->shape.max_slots, wait);
 }
 
 /* Boxes must send this much together, whatever the algorithm, and each its own result. */
@@ -199,39 +199,23 @@ void bps_comm_plan_free(struct bps_comm *comm)
 
 /* -- exchanges -- */
 
-static int exchange(const struct bps_job *job, const struct bps_comm *comm)
+uint64_t bps_comm_report(const struct bps_comm *comm)
 {
-	const struct bps_mpi *mpi = job->mpi;
-	uint32_t n = bps_tune_n_words(comm->n_servers);
-	int64_t *mine = comm->words, *all = comm->words + n;
-	uint32_t part;
-	bool changed;
-
 	if (comm->engine)
 		bps_engine_load(comm->engine, comm->servers, comm->n_servers,
 		                comm->loads);
-	bps_tune_report(comm->tune, comm->engine ? comm->loads : NULL, mine);
-	if (mpi->Allreduce(mine, all, (int)n, mpi->type[BPS_MPI_INT64_T],
-	                   mpi->op[BPS_MAX], comm->handle) != mpi->success)
-		return -EIO;
-	part = bps_tune_partition(comm->tune);
-	changed = bps_tune_agree(comm->tune, all);
+	bps_tune_report(comm->tune, comm->engine ? comm->loads : NULL, comm->words);
+	return bps_tune_n_words(comm->n_servers) * sizeof(*comm->words);
+}
+
+int bps_comm_agree(const struct bps_comm *comm, const struct bps_stage_wait *wait)
+{
+	uint32_t part = bps_tune_partition(comm->tune);
+	bool changed = bps_tune_agree(comm->tune, comm->words);
+
 	if (comm->rank == 0 && (changed || part != bps_tune_partition(comm->tune)))
 		bps_debug("%s: partitions of %u bytes%s", comm->name,
 		          bps_tune_partition(comm->tune),
 		          changed ? ", other shares" : "");
-	return bps_comm_divide(comm);
-}
-
-int bps_comm_cut(const struct bps_job *job, const struct bps_comm *comm,
-                 enum bps_coll coll, uint32_t root, uint64_t bytes,
-                 struct bps_cut *ret_cut, uint32_t *ret_window)
-{
-	int error = 0;
-
-	if (bps_tune_due(comm->tune))
-		error = exchange(job, comm);
-	return error < 0
-	               ? error
-	               : bps_tune_cut(comm->tune, coll, root, bytes, ret_cut, ret_window);
+	return bps_comm_divide(comm, wait);
 }

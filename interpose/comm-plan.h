@@ -13,17 +13,18 @@ int bps_comm_plan(const struct bps_job *job, struct bps_comm *comm);
  * that means; else calls that might be slower than the MPI library's are tried.
  */
 void bps_comm_predict(const struct bps_job *job, const struct bps_comm *comm);
-/** bps_comm_divide() - cut the new stage's rings into slots. Every rank's. */
-int bps_comm_divide(const struct bps_comm *comm);
+/** bps_comm_divide() - cut the stage's rings into slots, see bps_stage_divide(). */
+int bps_comm_divide(const struct bps_comm *comm, const struct bps_stage_wait *wait);
 /** bps_comm_plan_free() - Idempotent. */
 void bps_comm_plan_free(struct bps_comm *comm);
 
 /**
- * bps_comm_cut() - cut the next op; before some ops all ranks exchange what they saw and
- * change the plan. Every rank of the communicator calls it, inside the same call.
- * @root: of a broadcast, the member.
- * Return: 0; a negative errno; -EIO where the exchange failed.
+ * bps_comm_report() - what this rank saw, into comm->words; the ranks are to find the
+ * greatest of each. Return: how many bytes that is.
  */
-int bps_comm_cut(const struct bps_job *job, const struct bps_comm *comm,
-                 enum bps_coll coll, uint32_t root, uint64_t bytes,
-                 struct bps_cut *ret_cut, uint32_t *ret_window);
+uint64_t bps_comm_report(const struct bps_comm *comm);
+/**
+ * bps_comm_agree() - comm->words are the greatest now: the plan of the next op, the same
+ * on all ranks. Return: 0 or a negative errno.
+ */
+int bps_comm_agree(const struct bps_comm *comm, const struct bps_stage_wait *wait);

@@ -40,7 +40,7 @@ struct bps_comm {
 	double *rates;     /* of its boxes, bytes a second */
 	bool *colocated;   /* of its boxes: whether it carries a server */
 	struct bps_tune *tune;
-	int64_t *words;         /* two times what an exchange compares */
+	int64_t *words;         /* what an exchange compares */
 	struct bps_load *loads; /* [n_servers] */
 	/* the leader's, where there is more than one box */
 	struct bps_engine *engine;

@@ -291,17 +291,21 @@ static bool allocate(struct bps_job *job)
 
 static void announce(const struct bps_job *job)
 {
-	uint32_t carried = job->n_servers - job->hosts.n_hosts;
+	uint32_t dedicated = job->hosts.n_hosts, carried = job->n_servers - dedicated;
+	char servers[64];
 
 	if (job->rank != 0)
 		return;
+	snprintf(servers, sizeof(servers), "%u %s servers", job->n_servers,
+	         carried ? "colocated" : "dedicated");
+	if (dedicated && carried)
+		snprintf(servers, sizeof(servers),
+		         "%u dedicated and %u colocated servers", dedicated, carried);
 	if (job->boxes.n_boxes == 1)
 		bps_info("bytepsmpi %s: %u ranks in one box", BPS_VERSION, job->size);
 	else
-		bps_info("bytepsmpi %s: %u ranks in %u boxes, %u dedicated and %u "
-		         "colocated servers",
-		         BPS_VERSION, job->size, job->boxes.n_boxes, job->hosts.n_hosts,
-		         carried);
+		bps_info("bytepsmpi %s: %u ranks in %u boxes, %s", BPS_VERSION, job->size,
+		         job->boxes.n_boxes, servers);
 }
 
 void bps_job_start(struct bps_job *job)

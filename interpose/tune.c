@@ -235,8 +235,6 @@ int bps_tune_cut(struct bps_tune *tune, enum bps_coll coll, uint32_t root, uint6
 			return r;
 		tune->bcast_root = root;
 	}
-	tune->n_ops++;
-	tune->op_bytes += bytes;
 	*ret_window = choose_window(tune, bps_plan_partition(&plan, bytes));
 	return bps_cut_make(&plan, bytes, tune->turn++, tune->slices, ret_cut);
 }
@@ -277,8 +275,10 @@ uint32_t bps_tune_n_words(uint32_t n_servers)
 	return n_servers + 2;
 }
 
-void bps_tune_took(struct bps_tune *tune, uint64_t ns)
+void bps_tune_took(struct bps_tune *tune, uint64_t bytes, uint64_t ns)
 {
+	tune->n_ops++;
+	tune->op_bytes += bytes;
 	tune->took_ns += ns;
 }
 

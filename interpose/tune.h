@@ -5,10 +5,10 @@
  *
  * It begins with a model: shares by the bandwidths of boxes and servers
  * (engine/shares.h), partitions by the bandwidth and the number of boxes
- * (docs/flow-control.md). Every few calls the ranks exchange what they saw, in an
- * allreduce of the MPI library on integers (MPI_MAX), inside the call that they are all
- * in; from the greatest each computes the same next plan. So a plan changes between the
- * same two ops everywhere, without a message of ours.
+ * (docs/flow-control.md). Every few calls the ranks find the greatest of what each of
+ * them saw, in a small op of the engine at the beginning of a call that they are all in;
+ * from the same numbers each computes the same next plan. So a plan changes between the
+ * same two ops everywhere.
  *
  * A communicator is used by one thread at a time, and so is this.
  */
@@ -66,8 +66,8 @@ bool bps_tune_due(struct bps_tune *tune);
 /** bps_tune_n_words() - how many numbers an exchange with @n_servers compares. */
 uint32_t bps_tune_n_words(uint32_t n_servers);
 
-/** bps_tune_took() - the op that was cut last took @ns on this rank. */
-void bps_tune_took(struct bps_tune *tune, uint64_t ns);
+/** bps_tune_took() - an op of @bytes took @ns on this rank; not those of exchanges. */
+void bps_tune_took(struct bps_tune *tune, uint64_t bytes, uint64_t ns);
 
 /**
  * bps_tune_report() - a rank's part in an exchange.

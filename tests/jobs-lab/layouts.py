@@ -6,8 +6,8 @@ from harness import CaseError, JOB_LIMIT_S
 MODES = {
     "in-box": ({}, "in one box"),
     "colocated": ({}, "colocated servers"),
-    "one server": ({"BPSMPI_SERVERS": "s1"}, "1 dedicated servers"),
-    "two servers": ({"BPSMPI_SERVERS": "s[1-2]"}, "2 dedicated servers"),
+    "one server": ({"BPSMPI_SERVERS": "s1"}, "1 dedicated "),
+    "two servers": ({"BPSMPI_SERVERS": "s[1-2]"}, "2 dedicated "),
 }
 
 

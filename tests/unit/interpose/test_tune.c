@@ -113,7 +113,7 @@ static void call(struct world *world)
 		world->loads[s].packets.n_sent += 10000;
 		world->loads[s].packets.n_resent += world->lost_ppm / 100;
 	}
-	bps_tune_took(world->tune, (uint64_t)(world->op_s * 1e9));
+	bps_tune_took(world->tune, world->op_bytes, (uint64_t)(world->op_s * 1e9));
 }
 
 static void calls(struct world *world, uint32_t n)
@@ -383,6 +383,8 @@ static void all_ranks_decide_alike(void **state)
 			assert_int_equal(left.slices[w].server, right.slices[w].server);
 			assert_int_equal(left.slices[w].end, right.slices[w].end);
 		}
+		bps_tune_took(world.tune, 1 << (10 + i % 15), i * 1000);
+		bps_tune_took(other, 1 << (10 + i % 15), i * 1001);
 		world.loads[i % 8].full_ns += i * 1000000;
 	}
 	bps_tune_free(other);
