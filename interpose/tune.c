@@ -46,10 +46,9 @@ struct seen {
 
 struct bps_tune {
 	struct bps_tune_config config;
-	uint32_t n_links; /* servers as engine/shares.h counts them: dedicated, then boxes
-	                   */
-	double *pace;     /* [n_servers]: 1: as planned; less: it is slower */
-	double *shares;   /* [n_links] */
+	uint32_t n_links;  /* dedicated servers, then boxes */
+	double *pace;      /* [n_servers]: 1: as planned; less: it is slower */
+	double *shares;    /* [n_links] */
 	uint32_t *weights; /* [n_links], of an allreduce */
 	uint32_t *bcast;   /* [n_links], of a broadcast from bcast_root */
 	uint32_t bcast_root;
