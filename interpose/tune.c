@@ -28,6 +28,8 @@
 
 /* An exchange begins calls 1, 2, 4 and 8, then each eighth. */
 #define LATE_CALLS 8u
+/* After a server's share has changed. */
+#define SOON_CALLS 2u
 /* Ops that take so many times as long as they did are held up by something. */
 #define HELD_UP    1.3
 #define REGAIN     1.5
@@ -109,30 +111,6 @@ static uint32_t part_at(const struct bps_tune *tune, uint32_t level)
 	return clamp_part(tune, (double)packets * PACKET_BYTES - HEADER_BYTES);
 }
 
-/*
- * What is on its way to a server, two partitions of each box, must fit the queue before
- * it, and so must what servers answer a box; nobody knows how long that is. A partition
- * need not last longer than makes messages cheap.
- */
-static void choose_partition(struct bps_tune *tune)
-{
-	const struct bps_shares_in *links = &tune->config.links;
-	uint32_t most = links->n_boxes > tune->config.n_servers ? links->n_boxes
-	                                                        : tune->config.n_servers;
-	double rate = slowest_rate(links), enough = rate * PART_S;
-	double hoped = rate * GREAT_QUEUE_S / (LEAST_WINDOW * most);
-	double safe = rate * SAFE_QUEUE_S / (LEAST_WINDOW * most);
-
-	enough = enough > FAIR_PART ? enough : FAIR_PART;
-	tune->most = hoped < enough ? hoped : enough;
-	while (!tune->config.pinned && part_at(tune, tune->level) > safe &&
-	       part_at(tune, tune->level) > LEAST_PART)
-		tune->level++;
-	tune->cost_bytes =
-		rate * MESSAGE_S < 1e9 ? (uint32_t)(rate * MESSAGE_S) : 1000000000u;
-	tune->pipe_bytes = rate * PIPE_S / tune->config.n_servers;
-}
-
 /* Shares by the links, and by how the servers kept up with theirs. */
 static int weigh(struct bps_tune *tune, enum bps_coll coll, uint32_t root,
                  uint32_t *ret_weights)
@@ -154,6 +132,54 @@ static int weigh(struct bps_tune *tune, enum bps_coll coll, uint32_t root,
 	for (i = 0; i < tune->config.n_servers; i++)
 		tune->shares[i] /= sum;
 	return bps_shares_weights(tune->shares, tune->config.n_servers, ret_weights);
+}
+
+/*
+ * The largest partition for a queue that lasts @queue_s before each link: two of each box
+ * are on their way to a server, and two of each server to a box; a server with a smaller
+ * share has smaller ones.
+ */
+static double fitting_part(const struct bps_tune *tune, double queue_s)
+{
+	const struct bps_shares_in *links = &tune->config.links;
+	double part = slowest_rate(links), share;
+	uint32_t most = 1, i;
+
+	for (i = 0; i < tune->config.n_servers; i++) {
+		if (tune->weights[i] > most)
+			most = tune->weights[i];
+	}
+	part *= most / (double)BPS_SHARE_ONE;
+	for (i = 0; i < tune->config.n_servers; i++) {
+		double rate = i < links->n_servers
+		                      ? links->server_bytes_per_s[i]
+		                      : links->box_bytes_per_s[i - links->n_servers];
+
+		share = links->n_boxes * (tune->weights[i] / (double)most);
+		if (share > 0 && rate / share < part)
+			part = rate / share;
+	}
+	return part * queue_s / LEAST_WINDOW;
+}
+
+/*
+ * Nobody knows how long queues are, so it begins with what is safe. A partition need not
+ * last longer than makes messages cheap.
+ */
+static void choose_partition(struct bps_tune *tune)
+{
+	double rate = slowest_rate(&tune->config.links), enough = rate * PART_S;
+	double hoped = fitting_part(tune, GREAT_QUEUE_S);
+	double safe = fitting_part(tune, SAFE_QUEUE_S);
+
+	enough = enough > FAIR_PART ? enough : FAIR_PART;
+	tune->most = hoped < enough ? hoped : enough;
+	while (!tune->config.pinned && part_at(tune, tune->level) > safe &&
+	       part_at(tune, tune->level) > LEAST_PART)
+		tune->level++;
+	tune->cost_bytes =
+		rate * MESSAGE_S < 1e9 ? (uint32_t)(rate * MESSAGE_S) : 1000000000u;
+	tune->pipe_bytes = rate * PIPE_S / tune->config.n_servers;
 }
 
 int bps_tune_new(const struct bps_tune_config *config, struct bps_tune **ret_tune)
@@ -179,9 +205,10 @@ int bps_tune_new(const struct bps_tune_config *config, struct bps_tune **ret_tun
 	    tune->seen && tune->sorted) {
 		for (i = 0; i < n; i++)
 			tune->pace[i] = 1;
-		choose_partition(tune);
 		r = weigh(tune, BPS_ALLREDUCE, 0, tune->weights);
 	}
+	if (r == 0)
+		choose_partition(tune);
 	if (r < 0) {
 		bps_tune_free(tune);
 		return r;
@@ -415,5 +442,7 @@ bool bps_tune_agree(struct bps_tune *tune, const int64_t *words)
 	    weigh(tune, BPS_ALLREDUCE, 0, tune->weights) < 0)
 		return false;
 	tune->bcast_root = UINT32_MAX;
+	tune->next_exchange =
+		tune->n_calls + SOON_CALLS; /* see whether that was enough */
 	return true;
 }
