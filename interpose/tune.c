@@ -71,7 +71,8 @@ struct bps_tune {
 	bool trying;
 	double before_ns_per_byte;
 	uint32_t before_class;
-	uint64_t next_trial; /* call */
+	uint64_t next_trial;  /* call */
+	uint64_t next_regain; /* call */
 };
 
 static double slowest_rate(const struct bps_shares_in *links)
@@ -365,7 +366,8 @@ static double slowdown(struct bps_tune *tune, double ns_per_byte, uint32_t class
 /*
  * A server that is slower than planned holds all up: its window is always full, those of
  * the others hardly ever, and ops take longer than they did. It gets as much less. One
- * whose window is seldom full gets back, bit by bit, what was taken from it.
+ * whose window is seldom full gets back, bit by bit, what was taken from it, unless that
+ * has just been too much.
  */
 static bool adjust_paces(struct bps_tune *tune, const int64_t *full_ns, double slowdown)
 {
@@ -385,10 +387,13 @@ static bool adjust_paces(struct bps_tune *tune, const int64_t *full_ns, double s
 
 		if (tune->weights[i] == 0)
 			continue;
-		if (slowdown > HELD_UP && middle < most / 2 && full_ns[i] > most / 4 * 3)
+		if (slowdown > HELD_UP && middle < most / 2 &&
+		    full_ns[i] > most / 4 * 3) {
 			pace /= slowdown;
-		else if (full_ns[i] < most / 2)
+			tune->next_regain = tune->n_calls + REST_CALLS / 2;
+		} else if (full_ns[i] < most / 2 && tune->n_calls >= tune->next_regain) {
 			pace *= REGAIN;
+		}
 		pace = pace < LEAST_PACE ? LEAST_PACE : pace;
 		pace = pace > 1 ? 1 : pace;
 		changed = changed || pace != tune->pace[i];

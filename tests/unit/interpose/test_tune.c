@@ -109,6 +109,9 @@ static void call(struct world *world)
 	for (s = 0; s < k; s++) {
 		double full = took[s] > 0.8 * world->op_s ? took[s] : took[s] / 10;
 
+		if (share[s] < 0.6 / k) /* small parts fill a window for a short time */
+			full *= took[s] > 1.2 * (double)world->op_bytes / rate ? 1 : 0.4;
+
 		world->loads[s].full_ns += (uint64_t)(full * 1e9);
 		world->loads[s].packets.n_sent += 10000;
 		world->loads[s].packets.n_resent += world->lost_ppm / 100;
@@ -249,6 +252,7 @@ static void a_slow_server_gets_less(void **state)
 {
 	struct world world;
 	double before, share[MAX];
+	uint32_t n_worse = 0, i;
 
 	(void)state;
 	open_world(&world, 8, 8, 100 * MBIT);
@@ -259,8 +263,12 @@ static void a_slow_server_gets_less(void **state)
 	assert_true(world.op_s > 3.9 * before);
 	calls(&world, 20);
 	assert_true(world.op_s < 1.3 * before);
-	calls(&world, N_OPS);
-	assert_true(world.op_s < 1.2 * before); /* 8 / 7.25 is the least */
+	for (i = 0; i < N_OPS; i++) { /* now and then it tries whether that has changed */
+		call(&world);
+		n_worse += world.op_s > 1.3 * before;
+	}
+	assert_in_range(n_worse, 0, N_OPS / 16);
+	assert_true(world.op_s < 1.3 * before); /* 8 / 7.25 is the least */
 	world.speed[3] = 1;
 	calls(&world, N_OPS);
 	assert_true(world.op_s < 1.02 * before);
