@@ -9,11 +9,11 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "engine/agree.h"
 #include "engine/client-impl.h"
 #include "engine/inbox-impl.h"
 #include "engine/kernels/kernels.h"
+#include "engine/late.h"
 
 /* Summed and handed on in blocks that stay in the first-level cache. */
 #define BLOCK_BYTES 4096u
@@ -274,33 +274,27 @@ static bool has_work(const struct walk *walk)
 
 /* -- waiting -- */
 
-/* Name the ranks that have not come to this call; the first that is here speaks. */
+static bool has_come(const void *owner, uint32_t rank)
+{
+	const struct bps_inbox *inbox = owner;
+
+	return bps_load_relaxed(&inbox->counts[rank].of[BPS_ENTERED]) >= inbox->n_calls;
+}
+
 static void warn_late(const struct walk *walk, const struct bps_stage_wait *wait,
                       uint64_t waited_ns)
 {
-	struct bps_inbox *inbox = walk->inbox;
-	char late[512] = "", name[64];
-	size_t used = 0;
-	bool first = true;
-	uint32_t r;
+	const struct bps_inbox *inbox = walk->inbox;
+	const struct bps_late late = {
+		.call = walk->call->name,
+		.comm = walk->call->comm,
+		.n_ranks = inbox->shape.n_ranks,
+		.rank = inbox->rank,
+		.has_come = has_come,
+		.owner = inbox,
+	};
 
-	for (r = 0; r < inbox->shape.n_ranks; r++) {
-		if (bps_load_relaxed(&inbox->counts[r].of[BPS_ENTERED]) >=
-		    inbox->n_calls) {
-			if (first && r != inbox->rank)
-				return;
-			first = false;
-			continue;
-		}
-		wait->describe(wait->owner, r, name, sizeof(name));
-		if (used + sizeof(name) + 4 < sizeof(late))
-			used += (size_t)snprintf(late + used, sizeof(late) - used, "%s%s",
-			                         used ? ", " : "", name);
-	}
-	if (used)
-		bps_warn("%s on %s has waited %llu s for %s; going on waiting",
-		         walk->call->name, walk->call->comm,
-		         (unsigned long long)(waited_ns / BPS_NS_PER_S), late);
+	bps_late_warn(&late, wait, waited_ns);
 }
 
 /* A short wait without a sleep; true: there is work. */

@@ -229,7 +229,7 @@ int bps_shares_weights(const double *shares, uint32_t n, uint32_t *ret_weights)
 		uint32_t next;
 
 		sum += shares[i] < least ? 0 : shares[i];
-		next = (uint32_t)(sum / whole * BPS_SHARES_WHOLE + 0.5);
+		next = (uint32_t)(sum / whole * BPS_SHARE_ONE + 0.5);
 		ret_weights[i] = next - given;
 		given = next;
 	}

@@ -16,8 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What the weights of all servers add up to. */
-#define BPS_SHARES_WHOLE (1u << 20)
+#include "engine/plan.h"
 
 /* The bandwidths that make sense, in bytes a second. */
 #define BPS_SHARES_MIN 1.0
@@ -62,7 +61,7 @@ int bps_shares_bcast(const struct bps_shares_in *in, uint32_t root, double *ret_
 double bps_ring_s_per_byte(const struct bps_shares_in *in);
 
 /**
- * bps_shares_weights() - shares as integers that add up to BPS_SHARES_WHOLE.
+ * bps_shares_weights() - shares as integers that add up to BPS_SHARE_ONE.
  * @shares: [n], each 0 to 1, at least one above 0; they need not add up to 1
  * @ret_weights: [n]; each is less than 1 off. A share of 0 has the weight 0, and so have
  * those below 1/256 of the largest, which would bring more messages than help, unless

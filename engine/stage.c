@@ -11,8 +11,8 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/event.h"
-#include "base/log.h"
 #include "engine/kernels/kernels.h"
+#include "engine/late.h"
 #include "transport/memory.h"
 
 #define LINE        64u
@@ -474,37 +474,27 @@ static bool failed(const struct bps_stage *stage, struct bps_reason *ret_reason)
 	return true;
 }
 
-/*
- * Name the ranks of this box that have not come to this call; the first that is here
- * speaks for the box.
- */
+static bool has_come(const void *owner, uint32_t rank)
+{
+	const struct bps_stage *stage = owner;
+
+	return bps_load_relaxed(&stage->ranks[rank].entered) >= stage->n_calls;
+}
+
 static void warn_late(const struct walk *walk, const struct bps_stage_wait *wait,
                       uint64_t waited_ns)
 {
-	struct bps_stage *stage = walk->stage;
-	char late[512] = "";
-	size_t used = 0;
-	bool first = true;
-	uint32_t r;
+	const struct bps_stage *stage = walk->stage;
+	const struct bps_late late = {
+		.call = walk->call->name,
+		.comm = walk->call->comm,
+		.n_ranks = stage->shape.n_ranks,
+		.rank = stage->rank,
+		.has_come = has_come,
+		.owner = stage,
+	};
 
-	for (r = 0; r < stage->shape.n_ranks; r++) {
-		char name[64];
-
-		if (bps_load_relaxed(&stage->ranks[r].entered) >= stage->n_calls) {
-			if (first && r != stage->rank)
-				return;
-			first = false;
-			continue;
-		}
-		wait->describe(wait->owner, r, name, sizeof(name));
-		if (used + sizeof(name) + 4 < sizeof(late))
-			used += (size_t)snprintf(late + used, sizeof(late) - used, "%s%s",
-			                         used ? ", " : "", name);
-	}
-	if (used)
-		bps_warn("%s on %s has waited %llu s for %s; going on waiting",
-		         walk->call->name, walk->call->comm,
-		         (unsigned long long)(waited_ns / BPS_NS_PER_S), late);
+	bps_late_warn(&late, wait, waited_ns);
 }
 
 static void wait_for_work(struct walk *walk, const struct bps_stage_wait *wait)

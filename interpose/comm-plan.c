@@ -20,16 +20,11 @@
 #define LATENCY_S       500e-6
 #define CORE_S_PER_BYTE 1.5e-9
 
-static bool is_alone(const struct bps_comm *comm)
-{
-	return comm->members.n_members == 1;
-}
-
 /* The servers that sum for it: the dedicated ones, and those of its own boxes. */
 static int choose_servers(const struct bps_job *job, struct bps_comm *comm)
 {
 	uint32_t k = job->hosts.n_hosts, n = comm->members.n_members, i;
-	bool carried = !is_alone(comm) && bps_servers_carried(job);
+	bool carried = bps_servers_carried(job);
 
 	comm->n_servers = k + (carried ? n : 0);
 	comm->servers = calloc(k + n, sizeof(*comm->servers));
@@ -39,7 +34,7 @@ static int choose_servers(const struct bps_job *job, struct bps_comm *comm)
 		return -ENOMEM;
 	for (i = 0; i < k; i++)
 		comm->servers[i] = i;
-	for (i = 0; i < n && !is_alone(comm); i++) {
+	for (i = 0; i < n; i++) {
 		comm->servers[k + i] = k + comm->members.box[i];
 		comm->rates[i] = job->rates.boxes[comm->members.box[i]];
 		comm->colocated[i] = carried;
@@ -131,17 +126,17 @@ static void choose_shape(const struct bps_job *job, struct bps_comm *comm)
 
 int bps_comm_plan(const struct bps_job *job, struct bps_comm *comm)
 {
-	int error = choose_servers(job, comm);
+	int error;
 
-	if (error < 0)
-		return error;
 	comm->shape.n_ranks = comm->members.n_local[comm->member];
-	if (is_alone(comm)) {
+	if (comm->members.n_members == 1) {
 		bps_inbox_plan(comm->shape.n_ranks, job->config.staging_bytes / 4,
 		               &comm->inbox_shape);
 		return 0;
 	}
-	error = make_tune(job, comm);
+	error = choose_servers(job, comm);
+	if (error == 0)
+		error = make_tune(job, comm);
 	if (error == 0)
 		choose_shape(job, comm);
 	return error;

@@ -130,7 +130,7 @@ int bps_servers_rate(struct bps_job *job, struct bps_reason *ret_reason)
 			rates->said[i] = (double)rates->all[i];
 	}
 	rates->mine[job->box] = 0;
-	if (open)
+	if (open && job->config.mode != BPS_MODE_NEVER) /* nothing asks for them then */
 		shared = measure(job, rates, &measured);
 	for (i = 0; i < n + k; i++) {
 		double *rate = i < n ? &rates->boxes[i] : &rates->servers[i - n];

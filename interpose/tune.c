@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/types.h"
+#include "transport/wire.h"
 
 /* -- the model: see docs/flow-control.md -- */
 
@@ -19,9 +20,8 @@
 #define PIPE_S       1e-3
 #define LEAST_WINDOW 2u
 #define LEAST_PART   (2u << 10)
-/* Of Ethernet without jumbo frames, with TCP's timestamps; and of a push. */
+/* Of Ethernet without jumbo frames, with TCP's timestamps. */
 #define PACKET_BYTES 1448u
-#define HEADER_BYTES 68u
 #define FAIR_PART    (16u << 10)
 
 /* -- learning -- */
@@ -48,11 +48,10 @@ struct seen {
 
 struct bps_tune {
 	struct bps_tune_config config;
-	uint32_t n_links;  /* dedicated servers, then boxes */
 	double *pace;      /* [n_servers]: 1: as planned; less: it is slower */
-	double *shares;    /* [n_links] */
-	uint32_t *weights; /* [n_links], of an allreduce */
-	uint32_t *bcast;   /* [n_links], of a broadcast from bcast_root */
+	double *shares;    /* one a link: dedicated servers, then boxes */
+	uint32_t *weights; /* one a link, of an allreduce */
+	uint32_t *bcast;   /* one a link, of a broadcast from bcast_root */
 	uint32_t bcast_root;
 	double s_per_byte; /* of the plan that was made last */
 	struct bps_slice *slices;
@@ -107,9 +106,9 @@ static uint32_t part_at(const struct bps_tune *tune, uint32_t level)
 
 	if (tune->config.pinned)
 		return clamp_part(tune, UINT32_MAX);
-	packets =
-		(clamp_part(tune, part) + HEADER_BYTES + PACKET_BYTES / 2) / PACKET_BYTES;
-	return clamp_part(tune, (double)packets * PACKET_BYTES - HEADER_BYTES);
+	packets = (clamp_part(tune, part) + BPS_WIRE_PUSH_HDR + PACKET_BYTES / 2) /
+	          PACKET_BYTES;
+	return clamp_part(tune, (double)packets * PACKET_BYTES - BPS_WIRE_PUSH_HDR);
 }
 
 /* Shares by the links, and by how the servers kept up with theirs. */
@@ -192,7 +191,6 @@ int bps_tune_new(const struct bps_tune_config *config, struct bps_tune **ret_tun
 	if (!tune)
 		return -ENOMEM;
 	tune->config = *config;
-	tune->n_links = n;
 	tune->pace = calloc(n, sizeof(*tune->pace));
 	tune->shares = calloc(n, sizeof(*tune->shares));
 	tune->weights = calloc(n, sizeof(*tune->weights));
@@ -232,7 +230,7 @@ void bps_tune_free(struct bps_tune *tune)
 	free(tune);
 }
 
-/* An op with smaller partitions has more of them on the way. */
+/* Two, or what fills the pipe: of smaller partitions that takes more. */
 static uint32_t choose_window(const struct bps_tune *tune, uint32_t part)
 {
 	double bytes = tune->pipe_bytes;

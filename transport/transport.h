@@ -59,9 +59,8 @@ struct bps_conn_events {
 
 /* Packets of a connection since its beginning, modulo 2^32. */
 struct bps_conn_counts {
-	uint32_t n_sent;       /* with payload, those sent again included */
-	uint32_t n_resent;     /* of those, sent again: taken for lost */
-	uint32_t n_disordered; /* received before an earlier one, which may be lost */
+	uint32_t n_sent;   /* with payload, those sent again included */
+	uint32_t n_resent; /* of those, sent again: taken for lost */
 };
 
 struct bps_conn_ops {

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/late.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+void bps_late_warn(const struct bps_late *late, const struct bps_stage_wait *wait,
+                   uint64_t waited_ns)
+{
+	char list[512] = "", name[64];
+	size_t used = 0;
+	bool first = true;
+	uint32_t r;
+
+	for (r = 0; r < late->n_ranks; r++) {
+		if (late->has_come(late->owner, r)) {
+			if (first && r != late->rank)
+				return;
+			first = false;
+			continue;
+		}
+		wait->describe(wait->owner, r, name, sizeof(name));
+		if (used + sizeof(name) + 4 < sizeof(list))
+			used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
+			                         used ? ", " : "", name);
+	}
+	if (used)
+		bps_warn("%s on %s has waited %llu s for %s; going on waiting",
+		         late->call, late->comm,
+		         (unsigned long long)(waited_ns / BPS_NS_PER_S), list);
+}
