@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What client.c (groups, ops, time) and uplink.c (the conversation with one server)
- * share. Everything belongs to the client's thread.
+ * What client.c (groups, ops, time), rails.c (the connections to one server), uplink.c
+ * (the conversation on one of them) and push.c (what goes out when) share. Everything
+ * belongs to the client's thread.
  */
 #pragma once
 
@@ -9,7 +10,7 @@
 
 #define BPS_NO_SLOT UINT32_MAX
 
-/* A slot of the window that a server granted, and the push that occupies it. */
+/* A slot of the window that a server granted a connection, and the push in it. */
 struct bps_push {
 	struct bps_send send;
 	struct bps_uplink *uplink;
@@ -27,23 +28,18 @@ enum bps_uplink_state {
 	BPS_UPLINK_DEAD,
 };
 
-/* One server, as this client sees it. */
+/* One connection to a server. */
 struct bps_uplink {
 	struct bps_client *client;
-	uint32_t server;
+	struct bps_rails *rails;
 	struct bps_conn *conn; /* NULL when it is over */
 	enum bps_uplink_state state;
 	bool up;
 	struct bps_reason reason; /* why it is dead, or about to be */
-	struct bps_list lanes;    /* ops that have something left to push here */
 	struct bps_push *slots;
 	uint32_t n_slots; /* granted: the window, and spare ones beyond it */
-	uint32_t window;
 	uint32_t free_slot, n_unanswered;
 	uint64_t heard_ns, asked_ns;
-	uint32_t limit; /* of n_unanswered: what the latest op wants of the window */
-	bool full;      /* n_unanswered has reached it */
-	uint64_t full_ns, full_since_ns;
 	bool ping_sending, ping_unanswered;
 	uint32_t n_sending; /* sends that the transport has */
 	struct bps_send hello, ping, bye;
@@ -55,6 +51,25 @@ struct bps_uplink {
 	uint32_t n_missing;
 	uint16_t missing[BPS_WIRE_CTL_PAYLOAD / 2];
 	char name[96];
+};
+
+/*
+ * One server, as this client sees it: the connections to it, and the ops that have
+ * something left to push. A push goes to the connection that has answered most.
+ */
+struct bps_rails {
+	struct bps_client *client;
+	uint32_t server;
+	struct bps_uplink *uplinks[BPS_WIRE_MAX_CONNECTIONS];
+	uint32_t n;     /* the first of them, which are used */
+	uint32_t n_all; /* the others were closed, and may still have something under way
+	                 */
+	struct bps_list lanes; /* struct bps_op_lane */
+	/* of all connections together */
+	uint32_t window, n_unanswered;
+	uint32_t limit; /* of n_unanswered: what the latest op wants of the window */
+	bool full;      /* n_unanswered has reached it */
+	uint64_t full_ns, full_since_ns;
 };
 
 /* An op's place in the queue of one server; in order of parts, which all members share.
@@ -80,8 +95,8 @@ struct bps_lost {
 struct bps_client {
 	struct bps_client_config config;
 	char host[BPS_WIRE_HOST_CHARS];
-	struct bps_uplink **uplinks; /* by server number; NULL: never attached */
-	uint32_t n_uplinks;
+	struct bps_rails **rails; /* by server number; NULL: never attached */
+	uint32_t n_rails;
 	struct bps_list groups;
 	struct bps_list lost; /* struct bps_lost */
 	uint64_t now_ns;
@@ -106,7 +121,7 @@ struct bps_group *bps_client_group(struct bps_client *client, uint64_t id);
 void bps_group_break(struct bps_client *client, struct bps_group *group,
                      const struct bps_reason *reason, const char *text);
 
-/** bps_client_server_died() - @uplink is dead now: groups that need it end. */
+/** bps_client_server_died() - @uplink is dead now: groups that need its server end. */
 void bps_client_server_died(struct bps_client *client, const struct bps_uplink *uplink);
 
 /** bps_client_leader_lost() - the leader of world rank @peer is gone. 0 or -ENOMEM. */
@@ -119,10 +134,29 @@ void bps_op_landed(struct bps_client *client, struct bps_op *op, uint64_t positi
 /** bps_op_late() - @uplink reported who is missing from @op: warn once a timeout. */
 void bps_op_late(const struct bps_uplink *uplink, struct bps_op *op);
 
+/* -- rails.c -- */
+
+/** bps_rails_new() - no connection yet. Return: 0 or -ENOMEM. */
+int bps_rails_new(struct bps_client *client, uint32_t server,
+                  struct bps_rails **ret_rails);
+/** bps_rails_free() - takes NULL; closed before. */
+void bps_rails_free(struct bps_rails *rails);
+/** bps_rails_add() - consumes @conn, see bps_client_attach(). */
+int bps_rails_add(struct bps_rails *rails, struct bps_conn *conn, const char *name);
+/** bps_rails_keep() - see bps_client_keep(). */
+void bps_rails_keep(struct bps_rails *rails, uint32_t n);
+/** bps_rails_closed() - whether the transport gave everything back. */
+bool bps_rails_closed(const struct bps_rails *rails);
+/** bps_rails_worst() - the connection in the worst state. */
+struct bps_uplink *bps_rails_worst(const struct bps_rails *rails);
+/** bps_rails_load() - see bps_client_load(). */
+void bps_rails_load(const struct bps_rails *rails, struct bps_load *ret_load);
+
 /* -- uplink.c -- */
 
-/** bps_uplink_new() - consumes @conn and says HELLO on it. 0 or -ENOMEM. */
-int bps_uplink_new(struct bps_client *client, uint32_t server, struct bps_conn *conn,
+/** bps_uplink_new() - consumes @conn and says HELLO on it, its number @rail. 0 or
+ * -ENOMEM. */
+int bps_uplink_new(struct bps_rails *rails, uint32_t rail, struct bps_conn *conn,
                    const char *name, struct bps_uplink **ret_uplink);
 /** bps_uplink_close() - a BYE, then the end of the connection. Idempotent. */
 void bps_uplink_close(struct bps_uplink *uplink);
@@ -133,8 +167,6 @@ void bps_uplink_free(struct bps_uplink *uplink);
 
 /** bps_uplink_cancel() - tell the server that group @id is finished, and why. */
 void bps_uplink_cancel(struct bps_uplink *uplink, uint64_t id, const char *text);
-/** bps_uplink_load() - see bps_client_load(). */
-void bps_uplink_load(const struct bps_uplink *uplink, struct bps_load *ret_load);
 /** bps_uplink_tick() - find out whether it is silent; ask it what it waits for. */
 void bps_uplink_tick(struct bps_uplink *uplink);
 
@@ -145,11 +177,13 @@ int bps_push_slots(struct bps_uplink *uplink, uint32_t n_slots);
 /** bps_push_answered() - its slot is free again. */
 void bps_push_answered(struct bps_push *push);
 
-/** bps_uplink_add() - queue @lane, which is filled but for its link and position. */
-void bps_uplink_add(struct bps_uplink *uplink, struct bps_op_lane *lane);
-/** bps_uplink_forget() - @op is over: its lane leaves; its slots wait for their answers.
+/** bps_rails_push() - queue @lane, which is filled but for its link and position. */
+void bps_rails_push(struct bps_rails *rails, struct bps_op_lane *lane);
+/** bps_rails_forget() - @op is over: its lane leaves; its slots wait for their answers.
  */
-void bps_uplink_forget(struct bps_uplink *uplink, struct bps_op *op,
-                       struct bps_op_lane *lane);
-/** bps_uplink_pump() - push what is ready into the slots that are free. */
-void bps_uplink_pump(struct bps_uplink *uplink);
+void bps_rails_forget(struct bps_rails *rails, struct bps_op *op,
+                      struct bps_op_lane *lane);
+/** bps_rails_pump() - push what is ready into the slots that are free. */
+void bps_rails_pump(struct bps_rails *rails);
+/** bps_rails_full_ns() - how long it owed a whole window of answers. */
+uint64_t bps_rails_full_ns(const struct bps_rails *rails);

@@ -38,7 +38,7 @@ static void op_forget(struct bps_client *client, struct bps_op *op)
 	uint32_t s;
 
 	for (s = 0; s < group->n_servers; s++)
-		bps_uplink_forget(client->uplinks[group->servers[s]], op, &op->lanes[s]);
+		bps_rails_forget(client->rails[group->servers[s]], op, &op->lanes[s]);
 	free(op->lanes);
 	op->lanes = NULL;
 	bps_list_remove(&op->link);
@@ -122,8 +122,8 @@ void bps_group_break(struct bps_client *client, struct bps_group *group,
 	if (group->broken.error == 0) {
 		group->broken = *reason;
 		for (s = 0; s < group->n_servers; s++)
-			bps_uplink_cancel(client->uplinks[group->servers[s]], group->id,
-			                  text);
+			bps_uplink_cancel(client->rails[group->servers[s]]->uplinks[0],
+			                  group->id, text);
 	}
 	while (!bps_list_empty(&group->ops))
 		op_finish(client, BPS_CONTAINER_OF(group->ops.next, struct bps_op, link),
@@ -193,7 +193,8 @@ void bps_client_server_died(struct bps_client *client, const struct bps_uplink *
 again:
 	BPS_LIST_FOREACH(group, &client->groups, link)
 	{
-		if (group->broken.error == 0 && group_uses(group, uplink->server)) {
+		if (group->broken.error == 0 &&
+		    group_uses(group, uplink->rails->server)) {
 			group_fail(client, group, &uplink->reason, uplink);
 			goto again;
 		}
@@ -243,7 +244,8 @@ static void check_group(struct bps_client *client, struct bps_group *group)
 	uint32_t s;
 
 	for (s = 0; s < group->n_servers && group->broken.error == 0; s++) {
-		struct bps_uplink *uplink = client->uplinks[group->servers[s]];
+		const struct bps_uplink *uplink =
+			bps_rails_worst(client->rails[group->servers[s]]);
 
 		if (uplink->state == BPS_UPLINK_DEAD)
 			group_fail(client, group, &uplink->reason, NULL);
@@ -284,9 +286,9 @@ void bps_client_close(struct bps_client *client)
 	while (!bps_list_empty(&client->groups))
 		bps_group_leave(client, BPS_CONTAINER_OF(client->groups.next,
 		                                         struct bps_group, link));
-	for (i = 0; i < client->n_uplinks; i++) {
-		if (client->uplinks[i])
-			bps_uplink_close(client->uplinks[i]);
+	for (i = 0; i < client->n_rails; i++) {
+		if (client->rails[i])
+			bps_rails_keep(client->rails[i], 0);
 	}
 }
 
@@ -294,8 +296,8 @@ bool bps_client_closed(const struct bps_client *client)
 {
 	uint32_t i;
 
-	for (i = 0; i < client->n_uplinks; i++) {
-		if (client->uplinks[i] && !bps_uplink_closed(client->uplinks[i]))
+	for (i = 0; i < client->n_rails; i++) {
+		if (client->rails[i] && !bps_rails_closed(client->rails[i]))
 			return false;
 	}
 	return true;
@@ -308,48 +310,70 @@ void bps_client_free(struct bps_client *client)
 
 	if (!client)
 		return;
-	for (i = 0; i < client->n_uplinks; i++)
-		bps_uplink_free(client->uplinks[i]);
+	for (i = 0; i < client->n_rails; i++)
+		bps_rails_free(client->rails[i]);
 	while ((link = bps_list_pop_front(&client->lost)))
 		free(BPS_CONTAINER_OF(link, struct bps_lost, link));
-	free(client->uplinks);
+	free(client->rails);
 	free(client);
 }
 
-/* Room for server number @server in the table. */
-static int reserve_uplink(struct bps_client *client, uint32_t server)
+static struct bps_rails *find_rails(const struct bps_client *client, uint32_t server)
 {
-	struct bps_uplink **uplinks;
+	return server < client->n_rails ? client->rails[server] : NULL;
+}
 
-	if (server < client->n_uplinks)
-		return client->uplinks[server] ? -EEXIST : 0;
-	uplinks = reallocarray(client->uplinks, (size_t)server + 1, sizeof(*uplinks));
-	if (!uplinks)
-		return -ENOMEM;
-	memset(uplinks + client->n_uplinks, 0,
-	       ((size_t)server + 1 - client->n_uplinks) * sizeof(struct bps_uplink *));
-	client->uplinks = uplinks;
-	client->n_uplinks = server + 1;
-	return 0;
+/* What there is of server number @server, new where nothing is. */
+static int get_rails(struct bps_client *client, uint32_t server)
+{
+	struct bps_rails **rails;
+
+	if (find_rails(client, server))
+		return 0;
+	if (server >= client->n_rails) {
+		rails = reallocarray(client->rails, (size_t)server + 1, sizeof(*rails));
+		if (!rails)
+			return -ENOMEM;
+		memset(rails + client->n_rails, 0,
+		       ((size_t)server + 1 - client->n_rails) * sizeof(*rails));
+		client->rails = rails;
+		client->n_rails = server + 1;
+	}
+	return bps_rails_new(client, server, &client->rails[server]);
 }
 
 int bps_client_attach(struct bps_client *client, uint32_t server, struct bps_conn *conn,
                       const char *name)
 {
-	int r = server == UINT32_MAX ? -EINVAL : reserve_uplink(client, server);
+	int r = server == UINT32_MAX ? -EINVAL : get_rails(client, server);
 
 	if (r < 0) {
 		bps_conn_close(conn);
 		return r;
 	}
-	return bps_uplink_new(client, server, conn, name, &client->uplinks[server]);
+	return bps_rails_add(client->rails[server], conn, name);
+}
+
+void bps_client_keep(struct bps_client *client, uint32_t server, uint32_t n)
+{
+	struct bps_rails *rails = find_rails(client, server);
+
+	if (rails)
+		bps_rails_keep(rails, n);
+}
+
+uint32_t bps_client_n_connections(const struct bps_client *client, uint32_t server)
+{
+	const struct bps_rails *rails = find_rails(client, server);
+
+	return rails ? rails->n : 0;
 }
 
 int bps_client_status(const struct bps_client *client, uint32_t server,
                       const struct bps_reason **ret_reason)
 {
-	const struct bps_uplink *uplink =
-		server < client->n_uplinks ? client->uplinks[server] : NULL;
+	const struct bps_rails *rails = find_rails(client, server);
+	const struct bps_uplink *uplink = rails ? bps_rails_worst(rails) : NULL;
 
 	if (!uplink)
 		return -ENOENT;
@@ -369,12 +393,11 @@ int bps_client_status(const struct bps_client *client, uint32_t server,
 void bps_client_load(const struct bps_client *client, uint32_t server,
                      struct bps_load *ret_load)
 {
-	const struct bps_uplink *uplink =
-		server < client->n_uplinks ? client->uplinks[server] : NULL;
+	const struct bps_rails *rails = find_rails(client, server);
 
 	*ret_load = (struct bps_load){ 0 };
-	if (uplink)
-		bps_uplink_load(uplink, ret_load);
+	if (rails)
+		bps_rails_load(rails, ret_load);
 }
 
 /* -- what a group's owner does -- */
@@ -432,7 +455,7 @@ int bps_op_start(struct bps_client *client, struct bps_group *group, struct bps_
 	for (i = 0; i < op->cut.n_slices; i++) {
 		s = op->cut.slices[i].server;
 		op->lanes[s].slice = i;
-		bps_uplink_add(client->uplinks[group->servers[s]], &op->lanes[s]);
+		bps_rails_push(client->rails[group->servers[s]], &op->lanes[s]);
 	}
 	return 0;
 }
@@ -445,19 +468,19 @@ void bps_op_ready(struct bps_client *client, struct bps_op *op, uint64_t n_ready
 	op->n_ready = n_ready;
 	/* In this member's order: others begin at other servers. */
 	for (s = 0; s < group->n_servers; s++)
-		bps_uplink_pump(client->uplinks[group->servers[(s + group->member) %
-		                                               group->n_servers]]);
+		bps_rails_pump(client->rails[group->servers[(s + group->member) %
+		                                            group->n_servers]]);
 }
 
 void bps_client_tick(struct bps_client *client, uint64_t now_ns)
 {
 	struct bps_lost *lost;
-	uint32_t i;
+	uint32_t i, j;
 
 	client->now_ns = now_ns;
-	for (i = 0; i < client->n_uplinks; i++) {
-		if (client->uplinks[i])
-			bps_uplink_tick(client->uplinks[i]);
+	for (i = 0; i < client->n_rails; i++) {
+		for (j = 0; client->rails[i] && j < client->rails[i]->n; j++)
+			bps_uplink_tick(client->rails[i]->uplinks[j]);
 	}
 	BPS_LIST_FOREACH(lost, &client->lost, link)
 	{

@@ -20,7 +20,6 @@
 #include "transport/transport.h"
 
 struct bps_client;
-struct bps_uplink;
 struct bps_op;
 
 #define BPS_REASON_CHARS 512
@@ -102,10 +101,10 @@ struct bps_op {
 	enum bps_coll coll;
 	enum bps_dtype dtype;
 	enum bps_redop redop;
-	uint16_t root;      /* broadcast: the member that has the data */
-	uint8_t priority;   /* 0 goes first */
-	uint32_t window;    /* parts unanswered at a server; 0: as many as it granted */
-	struct bps_cut cut; /* its slices are borrowed until finished() */
+	uint16_t root;    /* broadcast: the member that has the data */
+	uint8_t priority; /* 0 goes first */
+	uint32_t window;  /* parts unanswered at a server; 0: as many as it granted */
+	struct bps_cut cut;     /* its slices are borrowed until finished() */
 	const struct bps_op_events *events;
 	void *owner;
 	/* the client's */
@@ -134,16 +133,27 @@ void bps_client_free(struct bps_client *client);
 
 /**
  * bps_client_attach() - consumes @conn, a connection (up or on its way up) to server
- * number @server of the job: says HELLO on it and takes its events. @name is what
- * messages call the server; copied. Return: 0, -EEXIST, -ENOMEM (@conn is closed then).
+ * number @server of the job, the first one or one more: says HELLO on it and takes its
+ * events. @name is what messages call the server; copied.
+ * Return: 0; -ENOMEM; -ENOSPC beyond BPS_WIRE_MAX_CONNECTIONS (@conn is closed then).
  */
 int bps_client_attach(struct bps_client *client, uint32_t server, struct bps_conn *conn,
                       const char *name);
 
 /**
- * bps_client_status() - of server @server: 0 it granted a window; -EINPROGRESS not yet;
- * -ENOENT never attached; else the error that ended it, with the reason (borrowed until
- * the next call into the client) in *@ret_reason unless that is NULL.
+ * bps_client_keep() - close the connections to server @server but for the first @n, at
+ * least 1, before any group uses it.
+ */
+void bps_client_keep(struct bps_client *client, uint32_t server, uint32_t n);
+
+/** bps_client_n_connections() - to server @server, those closed not counted. */
+uint32_t bps_client_n_connections(const struct bps_client *client, uint32_t server);
+
+/**
+ * bps_client_status() - of server @server, its worst connection: 0 it granted a window;
+ * -EINPROGRESS not yet; -ENOENT never attached; else the error that ended it, with the
+ * reason (borrowed until the next call into the client) in *@ret_reason unless that is
+ * NULL.
  */
 int bps_client_status(const struct bps_client *client, uint32_t server,
                       const struct bps_reason **ret_reason);

@@ -408,10 +408,10 @@ static int greet_local(struct bps_engine *engine, uint32_t number, const char *n
 	return r < 0 ? r : bps_client_attach(engine->client, number, ours, name);
 }
 
-static int greet_one(struct bps_engine *engine, const struct greet *greet,
+/* One connection more. */
+static int greet_one(struct bps_engine *engine, const struct bps_engine_server *server,
                      uint32_t number)
 {
-	const struct bps_engine_server *server = &greet->servers[number];
 	const struct bps_tcp_dial dial = {
 		.name = server->name,
 		.addrs = server->addrs,
@@ -428,13 +428,25 @@ static int greet_one(struct bps_engine *engine, const struct greet *greet,
 	return r < 0 ? r : bps_client_attach(engine->client, number, conn, server->name);
 }
 
+static int greet_server(struct bps_engine *engine, const struct bps_engine_server *server,
+                        uint32_t number)
+{
+	uint32_t wanted = server->local ? 1 : server->n_connections;
+	int r = 0;
+
+	while (r == 0 && bps_client_n_connections(engine->client, number) < wanted)
+		r = greet_one(engine, server, number);
+	bps_client_keep(engine->client, number, wanted);
+	return r;
+}
+
 static void do_greet(struct bps_engine *engine, void *arg)
 {
 	struct greet *greet = arg;
 	uint32_t i;
 
 	for (i = 0; i < greet->n && greet->r == 0; i++) {
-		greet->r = greet_one(engine, greet, i);
+		greet->r = greet_server(engine, &greet->servers[i], i);
 		if (greet->r < 0)
 			snprintf(greet->reason->text, sizeof(greet->reason->text),
 			         "server %s: %s", greet->servers[i].name,

@@ -31,8 +31,9 @@ struct bps_engine_server {
 	const char *name;             /* for messages */
 	const struct bps_addr *addrs; /* tried in turn */
 	int n_addrs;
-	const struct bps_addr *source; /* of the connection; NULL: by route */
+	const struct bps_addr *source; /* of the connections; NULL: by route */
 	bool local;                    /* the one that this process carries */
+	uint32_t n_connections;        /* to it; where it is local, there is one */
 };
 
 /** bps_engine_start() - Return: 0 and a running engine; a negative errno (logged). */
@@ -53,8 +54,9 @@ int bps_engine_serve(struct bps_engine *engine, const struct bps_addr *addr,
                      struct bps_addr *ret_addr);
 
 /**
- * bps_engine_connect() - greet @servers, which get the numbers 0 to @n - 1; once.
- * Waits until each one has granted a window or failed.
+ * bps_engine_connect() - greet @servers, which get the numbers 0 to @n - 1: make as many
+ * connections to each as it says, or close what there is beyond that. Before any group
+ * has joined. Waits until each one has granted a window or failed.
  * Return: 0; the first error, with its reason in *@ret_reason.
  */
 int bps_engine_connect(struct bps_engine *engine, const struct bps_engine_server *servers,

@@ -74,8 +74,11 @@ static const char *check_hello(struct bps_peer *peer, const struct bps_wire_hell
 	if (hello->slot_bytes < BPS_CUT_MIN_PARTITION ||
 	    hello->slot_bytes > BPS_WIRE_MAX_PAYLOAD || hello->n_slots == 0)
 		return "its window makes no sense";
+	if (hello->connection >= BPS_WIRE_MAX_CONNECTIONS)
+		return "it has too many connections";
 	memcpy(peer->host, hello->host, sizeof(peer->host));
 	peer->world_rank = hello->peer;
+	peer->connection = hello->connection;
 	peer->slot_bytes = hello->slot_bytes;
 	peer->n_slots = hello->n_slots < max_slots ? hello->n_slots : max_slots;
 	peer->n_slots += BPS_SPARE_SLOTS;
@@ -101,6 +104,7 @@ static int welcome(struct bps_peer *peer)
 		.peer = peer->world_rank,
 		.n_slots = peer->n_slots,
 		.slot_bytes = peer->slot_bytes,
+		.connection = peer->connection,
 		.version = BPS_VERSION,
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a client pushes to one server, and when: the slots of its window, and the ops that
- * wait for them.
+ * What a client pushes to one server, and when: the slots of its windows, and the ops
+ * that wait for them.
  */
 #include "engine/client-impl.h"
 
@@ -21,33 +21,39 @@ static void push_sent(struct bps_send *send, int error)
 	push->uplink->n_sending--;
 }
 
-static uint64_t clock_ns(const struct bps_uplink *uplink)
+static uint64_t clock_ns(const struct bps_rails *rails)
 {
-	const struct bps_client_config *config = &uplink->client->config;
+	const struct bps_client_config *config = &rails->client->config;
 
 	return config->clock ? config->clock(config->clock_owner) : 0;
 }
 
 /* After a change of how much is unanswered, or may be. */
-static void note_full(struct bps_uplink *uplink)
+static void note_full(struct bps_rails *rails)
 {
-	bool full = uplink->n_unanswered >= uplink->limit;
+	bool full = rails->n_unanswered >= rails->limit;
 
-	if (full == uplink->full)
+	if (full == rails->full)
 		return;
-	uplink->full = full;
+	rails->full = full;
 	if (full)
-		uplink->full_since_ns = clock_ns(uplink);
+		rails->full_since_ns = clock_ns(rails);
 	else
-		uplink->full_ns += clock_ns(uplink) - uplink->full_since_ns;
+		rails->full_ns += clock_ns(rails) - rails->full_since_ns;
 }
 
-static void choose_limit(struct bps_uplink *uplink, const struct bps_op *op)
+uint64_t bps_rails_full_ns(const struct bps_rails *rails)
 {
-	uplink->limit = uplink->window;
-	if (op && op->window > 0 && op->window < uplink->limit)
-		uplink->limit = op->window;
-	note_full(uplink);
+	return rails->full_ns +
+	       (rails->full ? clock_ns(rails) - rails->full_since_ns : 0);
+}
+
+static void choose_limit(struct bps_rails *rails, const struct bps_op *op)
+{
+	rails->limit = rails->window;
+	if (op && op->window > 0 && op->window < rails->limit)
+		rails->limit = op->window;
+	note_full(rails);
 }
 
 static void slot_free(struct bps_push *push)
@@ -65,17 +71,9 @@ void bps_push_answered(struct bps_push *push)
 	struct bps_uplink *uplink = push->uplink;
 
 	uplink->n_unanswered--;
-	note_full(uplink);
+	uplink->rails->n_unanswered--;
+	note_full(uplink->rails);
 	slot_free(push);
-}
-
-void bps_uplink_load(const struct bps_uplink *uplink, struct bps_load *ret_load)
-{
-	*ret_load = (struct bps_load){ .full_ns = uplink->full_ns };
-	if (uplink->full)
-		ret_load->full_ns += clock_ns(uplink) - uplink->full_since_ns;
-	if (uplink->conn)
-		bps_conn_count(uplink->conn, &ret_load->packets);
 }
 
 static struct bps_push *slot_take(struct bps_uplink *uplink)
@@ -87,8 +85,16 @@ static struct bps_push *slot_take(struct bps_uplink *uplink)
 	uplink->n_sending++;
 	if (uplink->n_unanswered++ == 0)
 		uplink->heard_ns = uplink->client->now_ns;
-	note_full(uplink);
+	uplink->rails->n_unanswered++;
+	note_full(uplink->rails);
 	return push;
+}
+
+static const struct bps_op *latest_op(const struct bps_rails *rails)
+{
+	if (bps_list_empty(&rails->lanes))
+		return NULL;
+	return BPS_CONTAINER_OF(rails->lanes.prev, struct bps_op_lane, link)->op;
 }
 
 /* The slots that the server granted: its window, and spare ones beyond it. */
@@ -101,7 +107,7 @@ int bps_push_slots(struct bps_uplink *uplink, uint32_t n_slots)
 	if (!uplink->slots || !uplink->scratch)
 		return -ENOMEM;
 	uplink->n_slots = n_slots;
-	uplink->window = n_slots - BPS_SPARE_SLOTS;
+	uplink->rails->window += n_slots - BPS_SPARE_SLOTS;
 	for (i = n_slots; i-- > 0;) {
 		struct bps_push *push = &uplink->slots[i];
 
@@ -110,11 +116,7 @@ int bps_push_slots(struct bps_uplink *uplink, uint32_t n_slots)
 		push->send.done = push_sent;
 		slot_free(push);
 	}
-	choose_limit(uplink, bps_list_empty(&uplink->lanes)
-	                             ? NULL
-	                             : BPS_CONTAINER_OF(uplink->lanes.prev,
-	                                                struct bps_op_lane, link)
-	                                       ->op);
+	choose_limit(uplink->rails, latest_op(uplink->rails));
 	return 0;
 }
 
@@ -180,8 +182,22 @@ static void lane_push(struct bps_uplink *uplink, struct bps_op_lane *lane)
 	bps_conn_send(uplink->conn, &push->send);
 }
 
+static bool holds_older(const struct bps_uplink *uplink, const struct bps_op *op)
+{
+	uint32_t i;
+
+	for (i = 0; i < uplink->n_slots; i++) {
+		const struct bps_push *push = &uplink->slots[i];
+
+		if (push->unanswered && push->send.hdr.group == op->group->id &&
+		    push->send.hdr.op <= op->number)
+			return true;
+	}
+	return false;
+}
+
 /* Whether nothing older of its group is on its way to this server, or waits to be. */
-static bool is_oldest(const struct bps_uplink *uplink, const struct bps_op_lane *lane)
+static bool is_oldest(const struct bps_rails *rails, const struct bps_op_lane *lane)
 {
 	const struct bps_group *group = lane->op->group;
 	const struct bps_op *op;
@@ -194,11 +210,8 @@ static bool is_oldest(const struct bps_uplink *uplink, const struct bps_op_lane 
 		if (op->lanes[lane->server].position < op->cut.n_parts)
 			return false;
 	}
-	for (i = 0; i < uplink->n_slots; i++) {
-		const struct bps_push *push = &uplink->slots[i];
-
-		if (push->unanswered && push->send.hdr.group == group->id &&
-		    push->send.hdr.op <= lane->op->number)
+	for (i = 0; i < rails->n; i++) {
+		if (holds_older(rails->uplinks[i], lane->op))
 			return false;
 	}
 	return true;
@@ -208,46 +221,66 @@ static bool is_oldest(const struct bps_uplink *uplink, const struct bps_op_lane 
  * Members may have their windows full of different ops, each waiting for the others: so a
  * group may always push the oldest part that it owes, window or not.
  */
-static struct bps_op_lane *next_lane(struct bps_uplink *uplink)
+static struct bps_op_lane *next_lane(const struct bps_rails *rails)
 {
 	struct bps_op_lane *lane, *best = NULL;
 
-	BPS_LIST_FOREACH(lane, &uplink->lanes, link)
+	BPS_LIST_FOREACH(lane, &rails->lanes, link)
 	{
 		if (lane->position >= lane->op->n_ready)
 			continue;
 		if (best && best->op->priority <= lane->op->priority)
 			continue;
-		if (!uplink->full || is_oldest(uplink, lane))
+		if (!rails->full || is_oldest(rails, lane))
 			best = lane;
 	}
 	return best;
 }
 
-void bps_uplink_pump(struct bps_uplink *uplink)
+/* The connection that has most answered. NULL: none is free. */
+static struct bps_uplink *next_uplink(const struct bps_rails *rails)
+{
+	struct bps_uplink *best = NULL;
+	uint32_t i;
+
+	for (i = 0; i < rails->n; i++) {
+		struct bps_uplink *uplink = rails->uplinks[i];
+
+		if (!uplink->conn || uplink->state != BPS_UPLINK_OPEN ||
+		    uplink->free_slot == BPS_NO_SLOT)
+			continue;
+		if (!best || uplink->n_unanswered < best->n_unanswered)
+			best = uplink;
+	}
+	return best;
+}
+
+void bps_rails_pump(struct bps_rails *rails)
 {
 	struct bps_op_lane *lane;
+	struct bps_uplink *uplink;
 
-	while (uplink->conn && uplink->state == BPS_UPLINK_OPEN &&
-	       uplink->free_slot != BPS_NO_SLOT && (lane = next_lane(uplink)))
+	while ((uplink = next_uplink(rails)) && (lane = next_lane(rails)))
 		lane_push(uplink, lane);
 }
 
-void bps_uplink_add(struct bps_uplink *uplink, struct bps_op_lane *lane)
+void bps_rails_push(struct bps_rails *rails, struct bps_op_lane *lane)
 {
-	bps_list_push_back(&uplink->lanes, &lane->link);
+	bps_list_push_back(&rails->lanes, &lane->link);
 	lane_advance(lane);
-	choose_limit(uplink, lane->op);
+	choose_limit(rails, lane->op);
 }
 
-void bps_uplink_forget(struct bps_uplink *uplink, struct bps_op *op,
-                       struct bps_op_lane *lane)
+void bps_rails_forget(struct bps_rails *rails, struct bps_op *op,
+                      struct bps_op_lane *lane)
 {
-	uint32_t i;
+	uint32_t i, j;
 
 	bps_list_remove(&lane->link);
-	for (i = 0; i < uplink->n_slots; i++) {
-		if (uplink->slots[i].op == op)
-			uplink->slots[i].op = NULL;
+	for (i = 0; i < rails->n; i++) {
+		for (j = 0; j < rails->uplinks[i]->n_slots; j++) {
+			if (rails->uplinks[i]->slots[j].op == op)
+				rails->uplinks[i]->slots[j].op = NULL;
+		}
 	}
 }

@@ -199,13 +199,14 @@ static struct bps_job *job_new(struct bps_server *server,
 	return job;
 }
 
-static bool job_has_rank(const struct bps_job *job, uint32_t world_rank)
+static bool job_has_peer(const struct bps_job *job, const struct bps_wire_hello *hello)
 {
 	const struct bps_peer *peer;
 
 	BPS_LIST_FOREACH(peer, &job->peers, link)
 	{
-		if (peer->world_rank == world_rank)
+		if (peer->world_rank == hello->peer &&
+		    peer->connection == hello->connection)
 			return true;
 	}
 	return false;
@@ -262,7 +263,7 @@ static int join(struct bps_peer *peer, const struct bps_wire_hello *hello, char 
 	    (job->n_peers_max != hello->n_peers || job->slot_bytes != hello->slot_bytes))
 		return refuse(text, text_bytes,
 		              "the job is known with another size or partition");
-	if (job && job_has_rank(job, hello->peer))
+	if (job && job_has_peer(job, hello))
 		return refuse(text, text_bytes, "rank %u of the job is connected already",
 		              hello->peer);
 	if (!job)

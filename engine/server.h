@@ -77,7 +77,7 @@ struct bps_peer {
 	struct bps_loop *loop; /* NULL where no letters are sent */
 	struct bps_conn *conn; /* NULL when it is over */
 	uint32_t refs;         /* atomic: the connection, arrivals, letters to it */
-	uint32_t world_rank;
+	uint32_t world_rank, connection; /* a rank may have several */
 	bool said_bye;
 	uint32_t n_slots, slot_bytes;
 	uint8_t *window;           /* n_slots * slot_bytes */

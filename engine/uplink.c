@@ -37,11 +37,12 @@ static void send_control(struct bps_uplink *uplink, struct bps_send *send)
 	bps_conn_send(uplink->conn, send);
 }
 
-static void send_hello(struct bps_uplink *uplink)
+static void send_hello(struct bps_uplink *uplink, uint32_t rail)
 {
 	const struct bps_client_config *config = &uplink->client->config;
 	struct bps_wire_hello hello = {
 		.peer = config->peer,
+		.connection = rail,
 		.n_peers = config->n_peers,
 		.n_slots = config->n_slots,
 		.slot_bytes = config->slot_bytes,
@@ -152,7 +153,7 @@ static int take_welcome(struct bps_uplink *uplink, const struct bps_wire_hdr *hd
 	bps_debug("server %s (version %s, host %s) granted %u slots of %u bytes",
 	          uplink->name, hello.version, hello.host, hello.n_slots,
 	          hello.slot_bytes);
-	bps_uplink_pump(uplink);
+	bps_rails_pump(uplink->rails);
 	return 0;
 }
 
@@ -177,7 +178,7 @@ static int take_answer(struct bps_uplink *uplink, const struct bps_wire_hdr *hdr
 	bps_push_answered(push);
 	if (op)
 		bps_op_landed(uplink->client, op, push->position);
-	bps_uplink_pump(uplink);
+	bps_rails_pump(uplink->rails);
 	return 0;
 }
 
@@ -225,7 +226,7 @@ static int take_error(struct bps_uplink *uplink, const struct bps_wire_hdr *hdr)
 			group->name, uplink->name, text);
 		bps_group_break(uplink->client, group, &reason, text);
 	}
-	bps_uplink_pump(uplink);
+	bps_rails_pump(uplink->rails);
 	return 0;
 }
 
@@ -347,7 +348,7 @@ static const struct bps_conn_events uplink_events = {
 	.down = on_down,
 };
 
-int bps_uplink_new(struct bps_client *client, uint32_t server, struct bps_conn *conn,
+int bps_uplink_new(struct bps_rails *rails, uint32_t rail, struct bps_conn *conn,
                    const char *name, struct bps_uplink **ret_uplink)
 {
 	struct bps_uplink *uplink = calloc(1, sizeof(*uplink));
@@ -356,14 +357,13 @@ int bps_uplink_new(struct bps_client *client, uint32_t server, struct bps_conn *
 		bps_conn_close(conn);
 		return -ENOMEM;
 	}
-	uplink->client = client;
-	uplink->server = server;
+	uplink->client = rails->client;
+	uplink->rails = rails;
 	uplink->conn = conn;
 	uplink->free_slot = BPS_NO_SLOT;
 	snprintf(uplink->name, sizeof(uplink->name), "%s", name);
-	bps_list_init(&uplink->lanes);
 	bps_conn_bind(conn, &uplink_events, uplink);
-	send_hello(uplink);
+	send_hello(uplink, rail);
 	*ret_uplink = uplink;
 	return 0;
 }

@@ -71,6 +71,7 @@ struct bps_job {
 	struct bps_hostlist hosts;      /* the dedicated servers; empty: colocated ones */
 	struct bps_job_server *servers; /* [n_servers], on every rank where boxes > 1 */
 	uint32_t n_servers;
+	uint32_t n_connections; /* of a leader to each of them */
 	struct bps_rates rates;
 	int keyval;  /* of our attribute on communicators */
 	int fd_sock; /* fdpass; -1: none */

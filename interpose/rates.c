@@ -19,6 +19,10 @@
 
 #define N_ROUNDS 3u
 #define ROUND_NS (30 * BPS_NS_PER_MS)
+/* More connections, so many times as many each time, have to carry so many times as much.
+ */
+#define MORE     4u
+#define WORTH_IT 1.3
 
 /* The fastest exchange of each link so far: boxes first, then dedicated servers. */
 static int take_part(const struct bps_job *job, uint32_t round, int64_t *rates,
@@ -68,9 +72,94 @@ static int measure(struct bps_job *job, struct bps_rates *rates,
 			error = take_part(job, round, rates->mine, ret_reason);
 	}
 	shared = share_greatest(job, rates->mine, rates->all);
-	bps_links_settle(rates->all, job->boxes.n_boxes, job->hosts.n_hosts, rates->boxes,
-	                 rates->servers);
 	return error < 0 ? error : shared;
+}
+
+/* -- several connections -- */
+
+/*
+ * With @n_connections to a server: how fast the fastest exchange is. A leader that is
+ * refused them has no part in it. All ranks learn the same.
+ */
+static int probe_many(struct bps_job *job, bool leads, uint32_t n_connections,
+                      int64_t *ret_rate)
+{
+	const struct bps_mpi *mpi = job->mpi;
+	struct bps_reason reason;
+	uint32_t server = 0;
+	int64_t mine = 0;
+	uint64_t rate;
+	bool ready;
+
+	ready = leads &&
+	        bps_links_partner(job->boxes.n_boxes, job->hosts.n_hosts, job->box, 0,
+	                          &server) &&
+	        bps_servers_greet(job, server, n_connections, &reason) == 0;
+	mpi->Barrier(mpi->comm_world);
+	if (ready && bps_engine_probe(job->engine, server, ROUND_NS, &rate, &reason) == 0)
+		mine = (int64_t)rate;
+	return mpi->Allreduce(&mine, ret_rate, 1, mpi->type[BPS_MPI_INT64_T],
+	                      mpi->op[BPS_MAX], mpi->comm_world) == mpi->success
+	               ? 0
+	               : -EIO;
+}
+
+/* Links that were as fast as any, at @one, carry @many. */
+static void raise_rates(struct bps_rates *rates, uint32_t n, int64_t one, int64_t many)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		if ((double)rates->all[i] * WORTH_IT > (double)one)
+			rates->all[i] = many;
+	}
+}
+
+/* How many connections fill a link, and how fast it is then. */
+static int fill_link(struct bps_job *job, bool leads, uint32_t *ret_n)
+{
+	uint32_t n = job->boxes.n_boxes + job->hosts.n_hosts, i;
+	int64_t rate = 0, one, more = 0;
+	int error;
+
+	for (i = 0; i < n; i++)
+		rate = job->rates.all[i] > rate ? job->rates.all[i] : rate;
+	one = rate;
+	*ret_n = 1;
+	for (i = MORE; i <= BPS_WIRE_MAX_CONNECTIONS; i *= MORE) {
+		error = probe_many(job, leads, i, &more);
+		if (error < 0)
+			return error;
+		if (job->rank == 0)
+			bps_debug("%.3g Mbit/s with %u connections, %.3g with %u",
+			          (double)more * 8e-6, i, (double)rate * 8e-6, *ret_n);
+		if ((double)more < WORTH_IT * (double)rate)
+			break;
+		*ret_n = i;
+		rate = more;
+	}
+	raise_rates(&job->rates, n, one, rate);
+	return 0;
+}
+
+/*
+ * Some networks bound the rate of a connection, not only that of a link. A leader has its
+ * link full if it has connections enough to all servers together; one that is refused
+ * them goes on with one to each.
+ */
+static int choose_connections(struct bps_job *job, bool leads, int error)
+{
+	uint32_t others = job->n_servers - (bps_servers_carried(job) ? 1 : 0), n;
+	struct bps_reason reason;
+	int r = fill_link(job, leads && error == 0, &n);
+
+	if (r < 0 || error < 0)
+		return error < 0 ? error : r;
+	job->n_connections = (n + others - 1) / others;
+	if (!leads)
+		return 0;
+	r = bps_servers_greet(job, BPS_SERVERS_ALL, job->n_connections, &reason);
+	return r < 0 ? bps_servers_greet(job, BPS_SERVERS_ALL, 1, &reason) : 0;
 }
 
 /* -- what need not be measured -- */
@@ -132,6 +221,9 @@ int bps_servers_rate(struct bps_job *job, struct bps_reason *ret_reason)
 	rates->mine[job->box] = 0;
 	if (open && job->config.mode != BPS_MODE_NEVER) /* nothing asks for them then */
 		shared = measure(job, rates, &measured);
+	if (open && job->config.mode != BPS_MODE_NEVER && job->config.connections == 0)
+		shared = choose_connections(job, leads, shared);
+	bps_links_settle(rates->all, n, k, rates->boxes, rates->servers);
 	for (i = 0; i < n + k; i++) {
 		double *rate = i < n ? &rates->boxes[i] : &rates->servers[i - n];
 

@@ -72,6 +72,7 @@ static void name_colocated(struct bps_job *job)
 int bps_servers_name(struct bps_job *job)
 {
 	bool carried = bps_servers_carried(job);
+	uint32_t given = (uint32_t)job->config.connections;
 	uint32_t n_links = job->hosts.n_hosts + job->boxes.n_boxes;
 
 	job->rates = (struct bps_rates){
@@ -81,6 +82,7 @@ int bps_servers_name(struct bps_job *job)
 		.mine = calloc(n_links, sizeof(int64_t)),
 		.all = calloc(n_links, sizeof(int64_t)),
 	};
+	job->n_connections = given > 0 ? given : 1;
 	job->n_servers = job->hosts.n_hosts + (carried ? job->boxes.n_boxes : 0);
 	job->servers = calloc(job->n_servers, sizeof(*job->servers));
 	if (!job->servers || !job->rates.boxes || !job->rates.servers ||
@@ -228,7 +230,8 @@ static const struct bps_addr *source_for(const struct bps_job *job,
 	return job->n_sources ? &job->sources[0] : NULL;
 }
 
-static int greet(struct bps_job *job, struct bps_reason *ret_reason)
+int bps_servers_greet(struct bps_job *job, uint32_t server, uint32_t n_connections,
+                      struct bps_reason *ret_reason)
 {
 	struct bps_engine_server *servers = calloc(job->n_servers, sizeof(*servers));
 	uint32_t i;
@@ -243,6 +246,9 @@ static int greet(struct bps_job *job, struct bps_reason *ret_reason)
 			.n_addrs = job->servers[i].n_addrs,
 			.source = source_for(job, &job->servers[i]),
 			.local = job->servers[i].local,
+			.n_connections = server == BPS_SERVERS_ALL || server == i
+			                         ? n_connections
+			                         : 1,
 		};
 	error = bps_engine_connect(job->engine, servers, job->n_servers, ret_reason);
 	free(servers);
@@ -262,7 +268,8 @@ int bps_servers_connect(struct bps_job *job, struct bps_reason *ret_reason)
 	if (error == 0)
 		error = resolve(job, ret_reason);
 	if (error == 0)
-		error = greet(job, ret_reason);
+		error = bps_servers_greet(job, BPS_SERVERS_ALL, job->n_connections,
+		                          ret_reason);
 	job->connected = error == 0;
 	return error;
 }

@@ -41,10 +41,20 @@ int bps_servers_engine(struct bps_job *job);
  */
 int bps_servers_connect(struct bps_job *job, struct bps_reason *ret_reason);
 
+#define BPS_SERVERS_ALL UINT32_MAX
+
+/**
+ * bps_servers_greet() - have @n_connections to @server, or to all; one to each other one.
+ * While no communicator uses them.
+ */
+int bps_servers_greet(struct bps_job *job, uint32_t server, uint32_t n_connections,
+                      struct bps_reason *ret_reason);
+
 /**
  * bps_servers_rate() - find out job->rates: what BPSMPI_BANDWIDTH says, else what the
- * kernel says of the box's interface, else by measuring. Every rank calls it, after the
- * leaders connected.
+ * kernel says of the box's interface, else by measuring; then also whether several
+ * connections to a server carry more, unless BPSMPI_CONNECTIONS says how many there are.
+ * Every rank calls it, after the leaders connected.
  * Return: 0; a negative errno, which may differ from rank to rank.
  */
 int bps_servers_rate(struct bps_job *job, struct bps_reason *ret_reason);

@@ -17,7 +17,8 @@
 #define SAFE_QUEUE_S  5e-3
 #define GREAT_QUEUE_S 20e-3
 /* What the windows of one member hold together, to fill the pipe. */
-#define PIPE_S       1e-3
+#define PIPE_S 1e-3
+/* For each connection: one answer is on its way while the next push is. */
 #define LEAST_WINDOW 2u
 #define LEAST_PART   (2u << 10)
 /* Of Ethernet without jumbo frames, with TCP's timestamps. */
@@ -86,6 +87,13 @@ static double slowest_rate(const struct bps_shares_in *links)
 	return rate;
 }
 
+static uint32_t least_window(const struct bps_tune *tune)
+{
+	uint32_t n = tune->config.n_connections;
+
+	return LEAST_WINDOW * (n > 0 ? n : 1);
+}
+
 static uint32_t clamp_part(const struct bps_tune *tune, double part)
 {
 	uint32_t bytes = tune->config.largest_bytes;
@@ -135,8 +143,8 @@ static int weigh(struct bps_tune *tune, enum bps_coll coll, uint32_t root,
 }
 
 /*
- * The largest partition for a queue that lasts @queue_s before each link: two of each box
- * are on their way to a server, and two of each server to a box; a server with a smaller
+ * The largest partition for a queue that lasts @queue_s before each link: two of each
+ * connection are on their way to a server, and as many to a box; a server with a smaller
  * share has smaller ones.
  */
 static double fitting_part(const struct bps_tune *tune, double queue_s)
@@ -159,7 +167,7 @@ static double fitting_part(const struct bps_tune *tune, double queue_s)
 		if (share > 0 && rate / share < part)
 			part = rate / share;
 	}
-	return part * queue_s / LEAST_WINDOW;
+	return part * queue_s / least_window(tune);
 }
 
 /*
@@ -230,17 +238,17 @@ void bps_tune_free(struct bps_tune *tune)
 	free(tune);
 }
 
-/* Two, or what fills the pipe: of smaller partitions that takes more. */
+/* The least, or what fills the pipe: of smaller partitions that takes more. */
 static uint32_t choose_window(const struct bps_tune *tune, uint32_t part)
 {
 	double bytes = tune->pipe_bytes;
+	uint32_t least = least_window(tune);
 
 	if (tune->config.window > 0)
 		return tune->config.window;
 	if (bytes > part * (double)BPS_TUNE_MAX_WINDOW)
-		return BPS_TUNE_MAX_WINDOW;
-	return bytes > part * (double)LEAST_WINDOW ? (uint32_t)(bytes / part)
-	                                           : LEAST_WINDOW;
+		return least > BPS_TUNE_MAX_WINDOW ? least : BPS_TUNE_MAX_WINDOW;
+	return bytes > part * (double)least ? (uint32_t)(bytes / part) : least;
 }
 
 int bps_tune_cut(struct bps_tune *tune, enum bps_coll coll, uint32_t root, uint64_t bytes,

@@ -29,6 +29,7 @@ struct bps_tune_config {
 	uint32_t largest_bytes;     /* a partition may be */
 	bool pinned;                /* and is, because the user said so */
 	uint32_t window;            /* partitions, because the user said so; 0: not */
+	uint32_t n_connections;     /* of a member to a server; 0: 1 */
 };
 
 /* Of any window, in partitions: what servers are asked to grant. */

@@ -233,6 +233,7 @@ void bps_wire_encode_hello(const struct bps_wire_hello *hello, uint8_t *buf)
 	put(&out, hello->n_peers, 4);
 	put(&out, hello->n_slots, 4);
 	put(&out, hello->slot_bytes, 4);
+	put(&out, hello->connection, 4);
 	put_text(&out, hello->version, sizeof(hello->version));
 	put_text(&out, hello->host, sizeof(hello->host));
 }
@@ -250,6 +251,7 @@ int bps_wire_decode_hello(const uint8_t *buf, uint32_t bytes,
 	ret_hello->n_peers = (uint32_t)get(&in, 4);
 	ret_hello->n_slots = (uint32_t)get(&in, 4);
 	ret_hello->slot_bytes = (uint32_t)get(&in, 4);
+	ret_hello->connection = (uint32_t)get(&in, 4);
 	get_text(&in, ret_hello->version, sizeof(ret_hello->version));
 	get_text(&in, ret_hello->host, sizeof(ret_hello->host));
 	return 0;

@@ -81,10 +81,13 @@ struct bps_wire_hello {
 	uint32_t n_peers;    /* world size */
 	uint32_t n_slots;    /* window: wanted in HELLO, granted in WELCOME */
 	uint32_t slot_bytes; /* likewise */
+	uint32_t connection; /* which of the peer's to this server, from 0 on */
 	char version[BPS_WIRE_VERSION_CHARS]; /* BPS_VERSION, NUL-terminated */
 	char host[BPS_WIRE_HOST_CHARS];
 };
-#define BPS_WIRE_HELLO_BYTES (16 + 4 * 4 + BPS_WIRE_VERSION_CHARS + BPS_WIRE_HOST_CHARS)
+/* Of a peer to a server. */
+#define BPS_WIRE_MAX_CONNECTIONS 16u
+#define BPS_WIRE_HELLO_BYTES (16 + 5 * 4 + BPS_WIRE_VERSION_CHARS + BPS_WIRE_HOST_CHARS)
 
 #define BPS_WIRE_E_MAGIC   1 /* not a peer of ours at all */
 #define BPS_WIRE_E_VERSION 2 /* ours, another version: ret_hdr->version says which */

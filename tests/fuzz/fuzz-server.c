@@ -111,6 +111,7 @@ static uint32_t make_hello(struct input *input, uint8_t *payload)
 		.n_peers = N_CONNS + (next(input) > 250 ? number(input, 100) : 0),
 		.n_slots = 1 + number(input, 4),
 		.slot_bytes = next(input) > 250 ? number(input, 100) : 256,
+		.connection = number(input, 3),
 	};
 
 	memset(hello.job, next(input) % 2, sizeof(hello.job));

@@ -332,9 +332,10 @@ static void member_tick(void *arg)
 static void member_attach(struct bps_sim_member *member)
 {
 	struct bps_sim_job *job = member->job;
-	uint32_t s;
+	uint32_t n = job->config.n_connections > 0 ? job->config.n_connections : 1, i;
 
-	for (s = 0; s < job->config.n_servers; s++) {
+	for (i = 0; i < job->config.n_servers * n; i++) {
+		uint32_t s = i % job->config.n_servers;
 		struct bps_sim_server *server = job->servers[s];
 		struct bps_conn *conn = bps_sim_connect(member->node, server->node,
 		                                        bps_sim_server_accept, server);

@@ -29,6 +29,7 @@ struct bps_sim_job_config {
 	struct bps_sim_server **servers; /* borrowed */
 	struct bps_sim_nic nic;          /* of each member */
 	uint32_t slot_bytes, n_slots;
+	uint32_t n_connections; /* of a member to each server; 0: 1 */
 	uint32_t ring;          /* positions at once in a box's stage; 0: no limit */
 	uint32_t max_ranks;     /* of a box */
 	uint32_t n_groups;      /* the first has all members */

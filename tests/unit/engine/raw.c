@@ -107,6 +107,7 @@ void raw_hello(struct raw *raw, uint8_t type)
 		.n_peers = raw->n_ranks,
 		.n_slots = raw->n_slots,
 		.slot_bytes = raw->slot_bytes,
+		.connection = raw->connection,
 		.version = "raw",
 		.host = "evil",
 	};

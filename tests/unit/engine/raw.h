@@ -11,6 +11,7 @@ struct raw {
 	struct bps_conn *conn; /* NULL when it is over */
 	uint8_t job[16];
 	uint32_t rank, n_ranks, slot_bytes, n_slots;
+	uint32_t connection;
 	uint8_t payload[1 << 16]; /* of the last message */
 	struct bps_wire_hdr hdr;  /* the last message */
 	uint32_t n_by_type[BPS_WIRE_N_TYPES];

@@ -255,16 +255,17 @@ static void a_root_hears_of_a_disagreement(void **state)
 static void hellos_that_make_no_sense_are_refused(void **state)
 {
 	static const struct {
-		uint32_t rank, n_ranks, n_slots, slot_bytes;
+		uint32_t rank, n_ranks, n_slots, slot_bytes, connection;
 		const char *text;
 	} cases[] = {
-		{ 2, 2, 1, 1024, "rank" },
-		{ 0, 0, 1, 1024, "rank" },
-		{ 0, 2, 0, 1024, "window" },
-		{ 0, 2, 1, 64, "window" },
-		{ 0, 2, 1, 65 << 20, "window" },
-		{ 0, 2, 1, 64 << 20, "memory" },
-		{ 0, UINT32_MAX, UINT32_MAX, 1 << 20, "memory" },
+		{ 2, 2, 1, 1024, 0, "rank" },
+		{ 0, 0, 1, 1024, 0, "rank" },
+		{ 0, 2, 0, 1024, 0, "window" },
+		{ 0, 2, 1, 64, 0, "window" },
+		{ 0, 2, 1, 65 << 20, 0, "window" },
+		{ 0, 2, 1, 64 << 20, 0, "memory" },
+		{ 0, UINT32_MAX, UINT32_MAX, 1 << 20, 0, "memory" },
+		{ 0, 2, 1, 1024, BPS_WIRE_MAX_CONNECTIONS, "too many connections" },
 	};
 	struct bps_sim_world world;
 	struct raw raw;
@@ -278,6 +279,7 @@ static void hellos_that_make_no_sense_are_refused(void **state)
 		raw.n_ranks = cases[i].n_ranks;
 		raw.n_slots = cases[i].n_slots;
 		raw.slot_bytes = cases[i].slot_bytes;
+		raw.connection = cases[i].connection;
 		raw_hello(&raw, BPS_WIRE_HELLO);
 		raw_settle(world.sim);
 		if (raw.n_by_type[BPS_WIRE_REFUSE] != 1 ||
@@ -285,6 +287,35 @@ static void hellos_that_make_no_sense_are_refused(void **state)
 			fail_msg("case %zu: %s", i, (const char *)raw.payload);
 		raw_close(&raw);
 	}
+	bps_sim_world_close(&world);
+	assert_int_equal(bps_sim_failures(), 0);
+}
+
+/* A rank has several connections, but none of them twice. */
+static void a_connection_comes_once(void **state)
+{
+	static const struct {
+		uint32_t rank, connection;
+		bool welcome;
+	} cases[] = { { 0, 0, true },  { 0, 1, true }, { 1, 1, true },
+		      { 0, 1, false }, { 1, 0, true }, { 0, 0, false } };
+	struct raw raws[sizeof(cases) / sizeof(cases[0])];
+	struct bps_sim_world world;
+	size_t i;
+
+	(void)state;
+	bps_sim_world_open(&world, &network, 1, &no_nic, 0);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		raw_dial(&raws[i], world.sim, world.servers[0]);
+		raws[i].rank = cases[i].rank;
+		raws[i].connection = cases[i].connection;
+		raw_hello(&raws[i], BPS_WIRE_HELLO);
+		raw_settle(world.sim);
+		assert_int_equal(raws[i].n_by_type[BPS_WIRE_WELCOME], cases[i].welcome);
+		assert_int_equal(raws[i].n_by_type[BPS_WIRE_REFUSE], !cases[i].welcome);
+	}
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		raw_close(&raws[i]);
 	bps_sim_world_close(&world);
 	assert_int_equal(bps_sim_failures(), 0);
 }
@@ -631,6 +662,7 @@ int main(void)
 		cmocka_unit_test(parts_that_do_not_fit_end_the_group),
 		cmocka_unit_test(a_root_hears_of_a_disagreement),
 		cmocka_unit_test(hellos_that_make_no_sense_are_refused),
+		cmocka_unit_test(a_connection_comes_once),
 		cmocka_unit_test(windows_fit_the_wire),
 		cmocka_unit_test(floods_are_bounded),
 		cmocka_unit_test(lies_end_the_connection_and_the_call),

@@ -56,6 +56,7 @@ static void pick_job(struct bps_prng *prng, struct bps_sim_job_config *config)
 		config->n_members = n = 16;
 	config->slot_bytes = 512 + (uint32_t)bps_prng_below(prng, 2000);
 	config->n_slots = 1 + (uint32_t)bps_prng_below(prng, 4);
+	config->n_connections = 1 + (uint32_t)bps_prng_below(prng, 6) / 3 * 2;
 	config->max_ranks = 1 + (uint32_t)bps_prng_below(prng, 4);
 	config->n_groups = 1 + (uint32_t)bps_prng_below(prng, 4);
 	config->n_calls = 1 + (uint32_t)bps_prng_below(prng, 6);
@@ -79,7 +80,8 @@ static void check_memory(const struct bps_sim_job *job)
 
 	for (i = 0; i < job->config.n_servers; i++) {
 		bps_server_memory(job->servers[i]->server, &memory);
-		if (memory.sum_bytes > job->config.n_members * window)
+		if (memory.sum_bytes >
+		    job->config.n_members * job->config.n_connections * window)
 			bps_sim_wrong("%s: too many sums", job->servers[i]->name);
 	}
 }

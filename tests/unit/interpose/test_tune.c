@@ -231,6 +231,32 @@ static void windows_fill_the_pipe(void **state)
 	bps_tune_free(world.tune);
 }
 
+/*
+ * Two partitions for each connection to a server, so that all are busy; they share the
+ * queue that fewer had.
+ */
+static void connections_share_the_queue(void **state)
+{
+	double share[MAX], first, safe = 100 * MBIT * 5e-3 / (8 * 2 * 4);
+	struct world world;
+
+	(void)state;
+	open_world(&world, 8, 8, 100 * MBIT);
+	bps_tune_free(world.tune);
+	world.config.n_connections = 4;
+	assert_int_equal(bps_tune_new(&world.config, &world.tune), 0);
+	shares(&world, BPS_ALLREDUCE, 0, share);
+	assert_int_equal(world.window, 8);
+	first = bps_tune_partition(world.tune);
+	assert_true(first == 2048 || first <= safe + 724);
+	bps_tune_free(world.tune);
+	world.config.n_connections = 16; /* more than the pipe would ever be given */
+	assert_int_equal(bps_tune_new(&world.config, &world.tune), 0);
+	shares(&world, BPS_ALLREDUCE, 0, share);
+	assert_int_equal(world.window, 32);
+	bps_tune_free(world.tune);
+}
+
 static void even_servers_stay_even(void **state)
 {
 	double share[MAX];
@@ -406,6 +432,7 @@ int main(void)
 		cmocka_unit_test(partitions_fit_the_queue),
 		cmocka_unit_test(partitions_grow_while_that_pays),
 		cmocka_unit_test(windows_fill_the_pipe),
+		cmocka_unit_test(connections_share_the_queue),
 		cmocka_unit_test(even_servers_stay_even),
 		cmocka_unit_test(a_slow_server_gets_less),
 		cmocka_unit_test(a_server_that_crawls_is_left_aside),

@@ -115,9 +115,9 @@ def header(kind, payload_bytes=0, version=2, op_bytes=0, slot=0, n_members=1):
     return fields.ljust(n_bytes, b"\0")[:n_bytes]
 
 
-def hello(identity, rank=0, n_peers=2, n_slots=2, slot_bytes=1024):
-    payload = struct.pack("<16sIIII16s64s", identity, rank, n_peers, n_slots, slot_bytes,
-                          b"test", b"testhost")
+def hello(identity, rank=0, n_peers=2, n_slots=2, slot_bytes=1024, connection=0):
+    payload = struct.pack("<16sIIIII16s64s", identity, rank, n_peers, n_slots, slot_bytes,
+                          connection, b"test", b"testhost")
     return header(HELLO, len(payload)) + payload
 
 
@@ -341,12 +341,13 @@ def impostors(s):
         check(receive(first)[0] == WELCOME)
         for wrong in (hello(b"known"), hello(b"known", 1, 3), hello(b"known", 5),
                       hello(b"other", n_peers=0), hello(b"other", slot_bytes=1),
-                      hello(b"other", slot_bytes=1 << 30)):
+                      hello(b"other", slot_bytes=1 << 30),
+                      hello(b"other", connection=16)):
             with s.connect() as second:
                 second.sendall(wrong)
                 kind, text = receive(second)
                 check(kind == REFUSE and len(text) > 10, (kind, text))
-        check(len(s.lines("refused 127.0.0.1")) == 6, s.text())
+        check(len(s.lines("refused 127.0.0.1")) == 7, s.text())
         with s.connect() as second:
             second.sendall(hello(b"known", 1))
             check(receive(second)[0] == WELCOME)
@@ -363,7 +364,7 @@ def test_hostile():
         rss, n_descriptors = s.rss_kib(), s.n_descriptors()
         process = job(s, 14)
         half = s.connect()
-        half.sendall(header(HELLO, 112)[:30])
+        half.sendall(header(HELLO, 116)[:30])
         silent = s.connect()
         start = time.monotonic()
         strangers(s)

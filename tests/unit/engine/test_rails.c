@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Several connections to one server: which one a push takes, which ones are kept. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/client.h"
+#include "engine/server.h"
+#include "tests/unit/engine/unit.h"
+#include "transport/transport.h"
+
+#define SLOT_BYTES 4096u
+#define N_SLOTS    4u
+#define MOST_PARTS 32u
+
+/* A connection that remembers what was sent on it. */
+struct fake {
+	struct bps_conn conn;
+	bool closed;
+	uint32_t n_hellos, n_byes, n_pushes, n_open;
+	uint32_t number;                        /* as its HELLO said */
+	struct bps_wire_hdr pushes[MOST_PARTS]; /* that were not answered */
+	struct bps_send *queued[MOST_PARTS];    /* done() is due */
+	uint32_t n_queued;
+};
+
+static void sent(struct fake *fake)
+{
+	while (fake->n_queued > 0) {
+		struct bps_send *send = fake->queued[--fake->n_queued];
+
+		send->done(send, 0);
+	}
+}
+
+static void fake_send(struct bps_conn *conn, struct bps_send *send)
+{
+	struct fake *fake = (struct fake *)conn;
+	struct bps_wire_hello hello;
+
+	assert_false(fake->closed);
+	if (send->hdr.type == BPS_WIRE_HELLO) {
+		fake->n_hellos++;
+		assert_int_equal(bps_wire_decode_hello(send->payload,
+		                                       send->hdr.payload_bytes, &hello),
+		                 0);
+		fake->number = hello.connection;
+	}
+	if (send->hdr.type == BPS_WIRE_BYE)
+		fake->n_byes++;
+	if (send->hdr.type == BPS_WIRE_PUSH) {
+		fake->pushes[fake->n_open++] = send->hdr;
+		fake->n_pushes++;
+	}
+	assert_true(fake->n_queued < MOST_PARTS);
+	fake->queued[fake->n_queued++] = send;
+}
+
+static void fake_close(struct bps_conn *conn)
+{
+	((struct fake *)conn)->closed = true;
+}
+
+static const struct bps_conn_ops fake_ops = { .send = fake_send, .close = fake_close };
+
+static void say(struct fake *fake, const struct bps_wire_hdr *hdr, const void *payload)
+{
+	const struct bps_conn_events *events = fake->conn.events;
+	void *dst;
+
+	sent(fake);
+	if (hdr->payload_bytes > 0) {
+		assert_int_equal(events->place(fake->conn.owner, hdr, &dst), 0);
+		memcpy(dst, payload, hdr->payload_bytes);
+	}
+	assert_int_equal(events->message(fake->conn.owner, hdr), 0);
+}
+
+static void welcome(struct fake *fake)
+{
+	const struct bps_wire_hello hello = {
+		.n_slots = N_SLOTS + BPS_SPARE_SLOTS,
+		.slot_bytes = SLOT_BYTES,
+	};
+	const struct bps_wire_hdr hdr = {
+		.type = BPS_WIRE_WELCOME,
+		.payload_bytes = BPS_WIRE_HELLO_BYTES,
+	};
+	uint8_t payload[BPS_WIRE_HELLO_BYTES];
+
+	fake->conn.events->up(fake->conn.owner);
+	bps_wire_encode_hello(&hello, payload);
+	say(fake, &hdr, payload);
+}
+
+static void refuse(struct fake *fake)
+{
+	const struct bps_wire_hdr hdr = { .type = BPS_WIRE_REFUSE, .payload_bytes = 2 };
+	const struct bps_conn_events *events = fake->conn.events;
+	void *owner = fake->conn.owner, *dst;
+
+	assert_int_equal(events->place(owner, &hdr, &dst), 0);
+	memcpy(dst, "no", 2);
+	events->down(owner, events->message(owner, &hdr));
+}
+
+/* Answer its oldest push. */
+static void answer(struct fake *fake)
+{
+	static const uint8_t total[SLOT_BYTES];
+	struct bps_wire_hdr hdr = fake->pushes[0];
+
+	assert_true(fake->n_open > 0);
+	memmove(fake->pushes, fake->pushes + 1, --fake->n_open * sizeof(hdr));
+	hdr.type = BPS_WIRE_ANSWER;
+	say(fake, &hdr, total);
+}
+
+/* -- a client with one server, and one op -- */
+
+static uint8_t input[SLOT_BYTES], output[SLOT_BYTES];
+static uint32_t n_landed;
+static bool finished;
+
+static const void *source(struct bps_op *op, uint64_t position)
+{
+	(void)op;
+	(void)position;
+	return input;
+}
+
+static void *place(struct bps_op *op, uint64_t position, uint32_t *ret_region,
+                   uint64_t *ret_offset)
+{
+	(void)op;
+	(void)position;
+	*ret_region = 0;
+	*ret_offset = 0;
+	return output;
+}
+
+static void landed(struct bps_op *op, uint64_t position)
+{
+	(void)op;
+	(void)position;
+	n_landed++;
+}
+
+static void on_finished(struct bps_op *op, const struct bps_reason *reason)
+{
+	(void)op;
+	assert_null(reason);
+	finished = true;
+}
+
+static const struct bps_op_events events = {
+	.source = source, .place = place, .landed = landed, .finished = on_finished
+};
+
+struct bench {
+	struct bps_client *client;
+	struct fake fakes[BPS_WIRE_MAX_CONNECTIONS + 1];
+	struct bps_group group;
+	struct bps_slice slice;
+	struct bps_op op;
+};
+
+static void attach(struct bench *bench, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		bench->fakes[i].conn.ops = &fake_ops;
+		assert_int_equal(
+			bps_client_attach(bench->client, 0, &bench->fakes[i].conn, "s"),
+			0);
+		assert_int_equal(bench->fakes[i].n_hellos, 1);
+		assert_int_equal(bench->fakes[i].number, i);
+	}
+	assert_int_equal(bps_client_n_connections(bench->client, 0), n);
+}
+
+static void open_bench(struct bench *bench, uint32_t n_connections)
+{
+	const struct bps_client_config config = {
+		.n_peers = 1,
+		.host = "h",
+		.slot_bytes = SLOT_BYTES,
+		.n_slots = N_SLOTS,
+		.timeout_ns = 60 * BPS_NS_PER_S,
+	};
+
+	memset(bench, 0, sizeof(*bench));
+	n_landed = 0;
+	finished = false;
+	assert_int_equal(bps_client_new(&config, &bench->client), 0);
+	attach(bench, n_connections);
+}
+
+/* An op of @n_parts parts, all ready. */
+static void start(struct bench *bench, uint32_t n_parts, uint32_t window)
+{
+	static const uint32_t server, weight = BPS_SHARE_ONE;
+	const struct bps_plan plan = {
+		.n_servers = 1,
+		.weights = &weight,
+		.max_bytes = SLOT_BYTES,
+		.cost_bytes = UINT32_MAX,
+	};
+
+	bench->group = (struct bps_group){
+		.id = 1, .n_members = 1, .n_servers = 1, .servers = &server, .name = "c"
+	};
+	assert_int_equal(bps_group_join(bench->client, &bench->group), 0);
+	bench->op = (struct bps_op){
+		.coll = BPS_ALLREDUCE,
+		.dtype = BPS_BYTE,
+		.redop = BPS_BOR,
+		.window = window,
+		.events = &events,
+	};
+	/* The first and the last round are half as long: one part more. */
+	assert_int_equal(bps_cut_make(&plan, (n_parts - 1) * (uint64_t)SLOT_BYTES, 0,
+	                              &bench->slice, &bench->op.cut),
+	                 0);
+	assert_int_equal(bench->op.cut.n_parts, n_parts);
+	assert_int_equal(bps_op_start(bench->client, &bench->group, &bench->op, 1), 0);
+	bps_op_ready(bench->client, &bench->op, n_parts);
+}
+
+static uint32_t n_open(const struct bench *bench)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < BPS_WIRE_MAX_CONNECTIONS; i++)
+		n += bench->fakes[i].n_open;
+	return n;
+}
+
+static void close_bench(struct bench *bench)
+{
+	uint32_t i;
+
+	if (!finished && bench->group.n_members > 0) {
+		for (i = 0; i < BPS_WIRE_MAX_CONNECTIONS; i++) {
+			while (bench->fakes[i].n_open > 0)
+				answer(&bench->fakes[i]);
+		}
+	}
+	if (bench->group.n_members > 0)
+		bps_group_leave(bench->client, &bench->group);
+	bps_client_close(bench->client);
+	for (i = 0; i < BPS_WIRE_MAX_CONNECTIONS; i++)
+		sent(&bench->fakes[i]);
+	assert_true(bps_client_closed(bench->client));
+	bps_client_free(bench->client);
+}
+
+static void a_push_goes_where_most_is_answered(void **state)
+{
+	struct bench bench;
+	uint32_t i;
+
+	(void)state;
+	open_bench(&bench, 3);
+	for (i = 0; i < 3; i++)
+		welcome(&bench.fakes[i]);
+	start(&bench, 16, 6);
+	/* Six in all, as the window of the op says, two on each. */
+	for (i = 0; i < 3; i++)
+		assert_int_equal(bench.fakes[i].n_open, 2);
+	answer(&bench.fakes[1]);
+	answer(&bench.fakes[1]);
+	answer(&bench.fakes[1]);
+	assert_int_equal(bench.fakes[0].n_pushes, 2);
+	assert_int_equal(bench.fakes[1].n_pushes, 5);
+	assert_int_equal(bench.fakes[2].n_pushes, 2);
+	assert_int_equal(n_open(&bench), 6);
+	while (!finished) {
+		for (i = 0; i < 3; i++) {
+			if (bench.fakes[i].n_open > 0)
+				answer(&bench.fakes[i]);
+		}
+	}
+	assert_int_equal(n_landed, 16);
+	close_bench(&bench);
+}
+
+static void windows_add_up(void **state)
+{
+	struct bench bench;
+
+	(void)state;
+	open_bench(&bench, 2);
+	welcome(&bench.fakes[0]);
+	welcome(&bench.fakes[1]);
+	start(&bench, 16, 0);
+	assert_int_equal(n_open(&bench), 2 * N_SLOTS);
+	close_bench(&bench);
+}
+
+static void those_not_kept_say_goodbye(void **state)
+{
+	struct bench bench;
+
+	(void)state;
+	open_bench(&bench, 3);
+	welcome(&bench.fakes[0]);
+	welcome(&bench.fakes[1]);
+	welcome(&bench.fakes[2]);
+	bps_client_keep(bench.client, 0, 1);
+	assert_int_equal(bps_client_n_connections(bench.client, 0), 1);
+	assert_false(bench.fakes[0].closed);
+	assert_true(bench.fakes[1].closed && bench.fakes[2].closed);
+	assert_int_equal(bench.fakes[0].n_byes, 0);
+	assert_int_equal(bench.fakes[1].n_byes + bench.fakes[2].n_byes, 2);
+	start(&bench, 8, 0);
+	assert_int_equal(bench.fakes[0].n_open, N_SLOTS);
+	close_bench(&bench);
+}
+
+static void one_refused_is_told_and_can_be_dropped(void **state)
+{
+	const struct bps_reason *reason;
+	struct bench bench;
+
+	(void)state;
+	open_bench(&bench, 2);
+	welcome(&bench.fakes[0]);
+	assert_int_equal(bps_client_status(bench.client, 0, NULL), -EINPROGRESS);
+	refuse(&bench.fakes[1]);
+	assert_int_equal(bps_client_status(bench.client, 0, &reason), -ECONNREFUSED);
+	assert_non_null(strstr(reason->text, "no"));
+	bps_client_keep(bench.client, 0, 1);
+	assert_int_equal(bps_client_status(bench.client, 0, NULL), 0);
+	start(&bench, 4, 0);
+	while (!finished)
+		answer(&bench.fakes[0]);
+	close_bench(&bench);
+}
+
+static void there_is_a_most(void **state)
+{
+	struct bench bench;
+	struct fake *last;
+
+	(void)state;
+	open_bench(&bench, BPS_WIRE_MAX_CONNECTIONS);
+	last = &bench.fakes[BPS_WIRE_MAX_CONNECTIONS];
+	last->conn.ops = &fake_ops;
+	assert_int_equal(bps_client_attach(bench.client, 0, &last->conn, "s"), -ENOSPC);
+	assert_true(last->closed);
+	close_bench(&bench);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_push_goes_where_most_is_answered),
+		cmocka_unit_test(windows_add_up),
+		cmocka_unit_test(those_not_kept_say_goodbye),
+		cmocka_unit_test(one_refused_is_told_and_can_be_dropped),
+		cmocka_unit_test(there_is_a_most),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
