@@ -20,10 +20,12 @@
 #define TYPE_string BPS_CONFIG_STRING
 #define TYPE_level  BPS_CONFIG_WORD
 #define TYPE_mode   BPS_CONFIG_WORD
+#define TYPE_half   BPS_CONFIG_WORD
 
-/* The orders are those of enum bps_log_level and enum bps_mode. */
+/* The orders are those of enum bps_log_level, enum bps_mode and enum bps_half_push. */
 static const char *const level_words[] = { "error", "warn", "info", "debug" };
 static const char *const mode_words[] = { "auto", "always", "never" };
+static const char *const half_words[] = { "32", "16" };
 
 #define WORDS_bool   NULL
 #define WORDS_int    NULL
@@ -31,6 +33,7 @@ static const char *const mode_words[] = { "auto", "always", "never" };
 #define WORDS_string NULL
 #define WORDS_level  level_words
 #define WORDS_mode   mode_words
+#define WORDS_half   half_words
 
 const struct bps_config_row bps_config_rows[BPS_CONFIG_N_ROWS] = {
 #define BPS_ENV(field_, name_, type_, def_, unit_, min_, max_, help_) \

@@ -35,6 +35,12 @@ enum bps_mode {
 	BPS_MODE_NEVER,
 };
 
+/* Of 16-bit floats that are summed in two steps, what the first gives to the second. */
+enum bps_half_push {
+	BPS_HALF_PUSH_32,
+	BPS_HALF_PUSH_16,
+};
+
 enum bps_config_source {
 	BPS_CONFIG_DEFAULT,
 	BPS_CONFIG_ENVIRONMENT,
@@ -55,6 +61,7 @@ enum bps_config_index {
 #define BPS_CONFIG_FIELD_string(field, max) char field[max];
 #define BPS_CONFIG_FIELD_level(field, max)  enum bps_log_level field;
 #define BPS_CONFIG_FIELD_mode(field, max)   enum bps_mode field;
+#define BPS_CONFIG_FIELD_half(field, max)   enum bps_half_push field;
 
 struct bps_config {
 #define BPS_ENV(field, name, type, def, unit, min, max, help) \

@@ -51,7 +51,7 @@ def host_rates(text):
 class LabOfHosts:
     """The emulated hosts; a context manager, so that they go away in any case.
 
-    From args: hosts and servers (how many), rate, host_rate, queue, cc.
+    From args: hosts and servers (how many), rate, host_rate, per_connection, queue, cc.
     """
 
     def __init__(self, args):
@@ -67,6 +67,8 @@ class LabOfHosts:
         args = self.args
         rates = ["--host-rate=" + ",".join("%s=%s" % x for x in args.host_rate.items())
                  ] if args.host_rate else []
+        bound = getattr(args, "per_connection", None)
+        rates += ["--per-connection", bound] if bound else []
         up = subprocess.run(self.lab(
             "up", str(args.hosts), "--extra-servers", str(args.servers),
             "--rate", args.rate, "--queue", args.queue, "--cc", args.cc, *rates))

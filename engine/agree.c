@@ -50,9 +50,10 @@ const char *bps_push_absurd(const struct bps_wire_hdr *hdr, bool known)
 static void describe_op(const struct bps_wire_hdr *hdr, char *buf, size_t bytes)
 {
 	static const char *const dtypes[] = {
-		"?",       "int8",      "int16",      "int32",   "int64",    "uint8",
-		"uint16",  "uint32",    "uint64",     "float16", "bfloat16", "float32",
-		"float64", "complex64", "complex128", "bool",    "byte",
+		"?",        "int8",    "int16",   "int32",     "int64",
+		"uint8",    "uint16",  "uint32",  "uint64",    "float16",
+		"bfloat16", "float32", "float64", "complex64", "complex128",
+		"bool",     "byte",    "float16", "bfloat16",
 	};
 	static const char *const redops[] = { "?",   "SUM",  "PROD", "MIN", "MAX", "LAND",
 		                              "LOR", "LXOR", "BAND", "BOR", "BXOR" };
@@ -64,7 +65,8 @@ static void describe_op(const struct bps_wire_hdr *hdr, char *buf, size_t bytes)
 		         hdr->peer, (unsigned long long)hdr->op_bytes, hdr->root);
 	else
 		snprintf(buf, bytes, "rank %u: MPI_Allreduce of %llu bytes, %s, %s",
-		         hdr->peer, (unsigned long long)hdr->op_bytes,
+		         hdr->peer,
+		         (unsigned long long)bps_total_bytes(hdr->dtype, hdr->op_bytes),
 		         dtypes[hdr->dtype < BPS_N_DTYPES ? hdr->dtype : 0],
 		         redops[hdr->redop < BPS_N_REDOPS ? hdr->redop : 0]);
 }

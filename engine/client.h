@@ -101,10 +101,10 @@ struct bps_op {
 	enum bps_coll coll;
 	enum bps_dtype dtype;
 	enum bps_redop redop;
-	uint16_t root;    /* broadcast: the member that has the data */
-	uint8_t priority; /* 0 goes first */
-	uint32_t window;  /* parts unanswered at a server; 0: as many as it granted */
-	struct bps_cut cut;     /* its slices are borrowed until finished() */
+	uint16_t root;      /* broadcast: the member that has the data */
+	uint8_t priority;   /* 0 goes first */
+	uint32_t window;    /* parts unanswered at a server; 0: as many as it granted */
+	struct bps_cut cut; /* its slices are borrowed until finished() */
 	const struct bps_op_events *events;
 	void *owner;
 	/* the client's */

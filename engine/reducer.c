@@ -239,11 +239,12 @@ static int sum(const struct bps_reducer *reducer, const struct key *key,
  */
 static void answer_all(struct bps_reducer *reducer, struct key *key, struct bps_buf *buf)
 {
+	uint64_t bytes = bps_total_bytes(key->sign.dtype, key->sign.payload_bytes);
 	struct bps_arrival *arrival, *following;
 
 	for (arrival = key->oldest; arrival; arrival = following) {
 		following = arrival->next_come;
-		answer(reducer, arrival, buf->data, key->sign.payload_bytes, &buf->hold);
+		answer(reducer, arrival, buf->data, (uint32_t)bytes, &buf->hold);
 	}
 	key_free(reducer, key);
 }

@@ -289,7 +289,7 @@ static bool is_root(const struct walk *walk)
 	       walk->call->root == (int32_t)walk->stage->rank;
 }
 
-/* The bytes of @position in the user's buffers. */
+/* The bytes of @position in the user's buffers, and in the input and result slots. */
 static void part_of(const struct walk *walk, uint64_t position, uint64_t *ret_offset,
                     uint32_t *ret_bytes)
 {
@@ -298,6 +298,8 @@ static void part_of(const struct walk *walk, uint64_t position, uint64_t *ret_of
 
 	bps_cut_part(&call->cut, bps_cut_visit(&call->cut, call->start, nth), ret_offset,
 	             ret_bytes);
+	*ret_offset = bps_total_bytes(call->dtype, *ret_offset);
+	*ret_bytes = (uint32_t)bps_total_bytes(call->dtype, *ret_bytes);
 }
 
 static bool slot_free(struct bps_stage *stage, uint64_t position)
@@ -391,7 +393,7 @@ static void sum_into(struct walk *walk, uint64_t position, void *dst)
 		walk->sources[r] = r == stage->rank ? (const char *)call->input + offset
 		                                    : input_at(stage, r, position);
 	walk->reduce(dst, walk->sources, stage->shape.n_ranks,
-	             bytes / bps_dtype_bytes(call->dtype));
+	             bytes / bps_total_bytes(call->dtype, bps_dtype_bytes(call->dtype)));
 }
 
 /* Sum the next position that this rank owns. */
@@ -581,7 +583,7 @@ int bps_stage_run(struct bps_stage *stage, const struct bps_stage_call *call,
 		.staged = stage->base,
 		.summed = stage->base,
 		.copied = stage->base,
-		.reduce = bps_kernel(call->dtype, call->redop),
+		.reduce = bps_kernel_push(call->dtype, call->redop),
 	};
 	bool broken = false;
 

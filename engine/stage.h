@@ -71,7 +71,11 @@ void bps_stage_set_wake_fd(struct bps_stage *stage, int wake_fd);
 /** bps_stage_free() - takes NULL. */
 void bps_stage_free(struct bps_stage *stage);
 
-/* One collective call, the same on all ranks but for the buffers. */
+/*
+ * One collective call, the same on all ranks but for the buffers. The cut counts bytes of
+ * contributions; the call's are as many, but half of them for a wide type: its inputs,
+ * like its total, are 16-bit floats, and the owner's sum is fp32.
+ */
 struct bps_stage_call {
 	enum bps_coll coll;
 	enum bps_dtype dtype; /* allreduce */
@@ -80,8 +84,8 @@ struct bps_stage_call {
 	uint32_t window;   /* for the engine: struct bps_op */
 	uint32_t start;    /* whose order the parts are visited in, bps_cut_visit() */
 	int32_t root;      /* broadcast: root's index in this box; -1: another box */
-	const void *input; /* cut.op_bytes; may be @output; unused on a leaf */
-	void *output;      /* cut.op_bytes; unused on a root */
+	const void *input; /* the call's bytes; may be @output; unused on a leaf */
+	void *output;      /* the call's bytes; unused on a root */
 	const char *name;  /* of the call, for messages: "MPI_Allreduce" */
 	const char *comm;  /* likewise: "MPI_COMM_WORLD" */
 };

@@ -113,6 +113,11 @@ static struct bps_push *find_push(struct bps_uplink *uplink,
 	return push;
 }
 
+static uint64_t answer_bytes(const struct bps_push *push)
+{
+	return bps_total_bytes(push->send.hdr.dtype, push->part_bytes);
+}
+
 static int on_place(void *owner, const struct bps_wire_hdr *hdr, void **ret_dst)
 {
 	struct bps_uplink *uplink = owner;
@@ -124,7 +129,7 @@ static int on_place(void *owner, const struct bps_wire_hdr *hdr, void **ret_dst)
 	if (hdr->type != BPS_WIRE_ANSWER)
 		return hdr->payload_bytes <= sizeof(uplink->control) ? 0 : -EBADMSG;
 	push = find_push(uplink, hdr);
-	if (!push || hdr->payload_bytes != push->part_bytes)
+	if (!push || hdr->payload_bytes != answer_bytes(push))
 		return -EBADMSG;
 	*ret_dst = uplink->scratch;
 	if (push->op)

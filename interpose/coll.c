@@ -13,6 +13,7 @@
 #include "interpose/job.h"
 #include "interpose/progress.h"
 #include "interpose/stats.h"
+#include "interpose/userop.h"
 
 /* Depth of our own code on this thread: what it calls back into MPI passes. */
 static __thread int inside;
@@ -27,6 +28,7 @@ static void describe_rank(void *owner, uint32_t index, char *buf, size_t bytes)
 /* A call, while it is on its way. */
 struct trip {
 	enum bps_coll coll;
+	uint32_t row; /* of what is learnt: interpose/cost.h */
 	const char *name;
 	uint64_t bytes;
 	enum bps_route route;
@@ -56,8 +58,7 @@ static int agree(const struct bps_mpi *mpi, const struct bps_comm *comm,
 static int choose(const struct bps_mpi *mpi, const struct bps_comm *comm,
                   struct trip *trip)
 {
-	struct bps_cost_class *class =
-		bps_cost_class(comm->cost, trip->coll, trip->bytes);
+	struct bps_cost_class *class = bps_cost_class(comm->cost, trip->row, trip->bytes);
 	bool trial;
 	int rc = mpi->success;
 
@@ -199,6 +200,26 @@ static int exchange(const struct bps_comm *comm, const char *name,
 	return error < 0 ? error : bps_comm_agree(comm, &wait);
 }
 
+static bool is_half(enum bps_dtype dtype)
+{
+	return dtype == BPS_F16 || dtype == BPS_BF16;
+}
+
+/* A sum or product of 16-bit floats that some box has several ranks of: one rounding. */
+static bool goes_wide(const struct bps_comm *comm, const struct bps_stage_call *call)
+{
+	uint32_t m;
+
+	if ((call->redop != BPS_SUM && call->redop != BPS_PROD) ||
+	    bps_job.config.half_push_bits != BPS_HALF_PUSH_32)
+		return false;
+	for (m = 0; m < comm->members.n_members; m++) {
+		if (comm->members.n_local[m] > 1)
+			return true;
+	}
+	return false;
+}
+
 /* Carry @call, whose buffers, type, operation and root are set. @root: its member. */
 static int carry(const struct bps_mpi *mpi, const struct bps_comm *comm,
                  struct bps_stage_call *call, uint64_t bytes, uint32_t root)
@@ -209,6 +230,10 @@ static int carry(const struct bps_mpi *mpi, const struct bps_comm *comm,
 
 	if (comm->inbox)
 		return carry_in_box(mpi, comm, call, bytes);
+	if (is_half(call->dtype) && goes_wide(comm, call)) {
+		call->dtype = bps_dtype_wide(call->dtype);
+		bytes *= 2; /* of contributions */
+	}
 	bps_progress_begin(mpi);
 	if (bps_tune_due(comm->tune))
 		error = exchange(comm, call->name, &reason);
@@ -220,6 +245,82 @@ static int carry(const struct bps_mpi *mpi, const struct bps_comm *comm,
 }
 
 /* -- MPI_Allreduce -- */
+
+/* So many times the ranks compare for nothing: then the communicator's rest passes. */
+#define MAX_COMPARED 32u
+
+/*
+ * The ranks of @comm compare what they found an operation to be: processors may differ,
+ * and code with them. All of them come here with a call, before any other step of it.
+ */
+static void compare(const struct bps_mpi *mpi, struct bps_comm *comm,
+                    struct bps_recognised mine)
+{
+	int number = (int)mine.dtype << 8 | (int)mine.redop;
+	int ends[2] = { number, -number }, least[2] = { -1, 0 };
+	int rc = mpi->Allreduce(ends, least, 2, mpi->type[BPS_MPI_INT], mpi->op[BPS_MIN],
+	                        comm->handle);
+
+	if (rc == mpi->success && least[0] == -least[1]) {
+		if (least[0] != 0)
+			comm->trust = BPS_TRUST_YES;
+		else if (++comm->n_compared == MAX_COMPARED)
+			comm->trust = BPS_TRUST_NO;
+		return;
+	}
+	comm->trust = BPS_TRUST_NO;
+	if (rc == mpi->success && comm->rank == 0)
+		bps_warn("the ranks of a communicator of %u find an operation that the "
+		         "program made to do different things, as code for different "
+		         "processors may; calls with such operations on it go to the MPI "
+		         "library",
+		         comm->size);
+}
+
+/*
+ * An operation of the application on elements of two bytes: BPS_ROUTE_TAKE with the type
+ * and operation of ours that it is. What comes before a comparison is equal on all ranks.
+ */
+static enum bps_route route_userop(const struct bps_mpi *mpi, bps_handle type,
+                                   bps_handle op, bps_handle handle,
+                                   struct bps_stage_call *ret_call)
+{
+	struct bps_comm *comm = bps_comm_find(&bps_job, handle);
+	struct bps_recognised kind;
+
+	if (!comm)
+		return BPS_ROUTE_SETUP;
+	if (comm->route != BPS_ROUTE_TAKE && comm->route != BPS_ROUTE_YOUNG)
+		return comm->route;
+	if (comm->trust == BPS_TRUST_NO)
+		return BPS_ROUTE_TYPE;
+	kind = bps_userop_kind(mpi, op, type);
+	if (comm->trust == BPS_TRUST_UNKNOWN)
+		compare(mpi, comm, kind);
+	if (comm->trust != BPS_TRUST_YES || kind.dtype == BPS_DTYPE_NONE)
+		return BPS_ROUTE_TYPE;
+	ret_call->dtype = kind.dtype;
+	ret_call->redop = kind.redop;
+	return BPS_ROUTE_TAKE;
+}
+
+/* Whether route_userop() is to say. The library is asked for nothing of a small call. */
+static bool is_userop(const struct bps_mpi *mpi, int count, bps_handle type,
+                      bps_handle op)
+{
+	const struct bps_type *known;
+	int size = 0;
+
+	if (count <= 0 || 2 * (uint64_t)count < least_bytes() ||
+	    !bps_userop_known(mpi, op) || type == mpi->type_null)
+		return false;
+	known = bps_abi_type(mpi, type);
+	if (known)
+		size = known->bytes;
+	else
+		mpi->Type_size(type, &size);
+	return size == 2;
+}
 
 /* Of predefined types; the library may not even have told us its others. */
 static uint64_t known_bytes(const struct bps_mpi *mpi, int count, bps_handle type)
@@ -245,14 +346,21 @@ static enum bps_route route_allreduce(const struct bps_mpi *mpi, const void *cal
 {
 	struct bps_route_call call = { .coll = BPS_ALLREDUCE };
 	enum bps_route route;
+	bool known, userop;
 
 	call.bytes = *ret_bytes = known_bytes(mpi, count, type);
 	if (!bps_job.active)
 		return BPS_ROUTE_INERT;
-	if (!bps_abi_type(mpi, type))
+	known = bps_abi_type(mpi, type) != NULL;
+	call.reducible = known && bps_abi_reduction(mpi, type, op, &ret_call->dtype,
+	                                            &ret_call->redop);
+	userop = !call.reducible && is_userop(mpi, count, type, op);
+	if (!userop && !known)
 		return BPS_ROUTE_TYPE;
-	call.reducible =
-		bps_abi_reduction(mpi, type, op, &ret_call->dtype, &ret_call->redop);
+	if (userop) {
+		call.reducible = true;
+		call.bytes = *ret_bytes = 2 * (uint64_t)count;
+	}
 	call.invalid = null_buffer(mpi, sendbuf, recvbuf) || comm == mpi->comm_null;
 	call.alias_refused = sendbuf == recvbuf && !mpi->alias_ok;
 	route = bps_route_call(&call, least_bytes());
@@ -262,6 +370,9 @@ static enum bps_route route_allreduce(const struct bps_mpi *mpi, const void *cal
 		return BPS_ROUTE_INTERNAL;
 	if (bps_job.config.mode == BPS_MODE_NEVER)
 		return BPS_ROUTE_NEVER;
+	route = userop ? route_userop(mpi, type, op, comm, ret_call) : BPS_ROUTE_TAKE;
+	if (route != BPS_ROUTE_TAKE)
+		return route;
 	*ret_comm = bps_comm_get(&bps_job, comm, call.bytes);
 	return (*ret_comm)->route;
 }
@@ -271,12 +382,16 @@ static int allreduce(const struct bps_mpi *mpi, const void *caller, const void *
                      bps_handle handle)
 {
 	struct bps_stage_call call = { .coll = BPS_ALLREDUCE, .name = "MPI_Allreduce" };
-	struct trip trip = { .coll = BPS_ALLREDUCE, .name = "MPI_Allreduce" };
+	struct trip trip = { .coll = BPS_ALLREDUCE,
+		             .row = BPS_ALLREDUCE,
+		             .name = "MPI_Allreduce" };
 	const struct bps_comm *comm = NULL;
 	int rc;
 
 	trip.route = route_allreduce(mpi, caller, sendbuf, recvbuf, count, type, op,
 	                             handle, &call, &trip.bytes, &comm);
+	if (is_half(call.dtype))
+		trip.row = BPS_COST_HALVES;
 	rc = depart(mpi, comm, &trip);
 	if (rc != mpi->success)
 		return rc;
@@ -403,7 +518,7 @@ static int carry_packed(const struct bps_mpi *mpi, const struct bcast *bcast)
 
 static int broadcast(const struct bps_mpi *mpi, const void *caller, struct bcast *bcast)
 {
-	struct trip trip = { .coll = BPS_BCAST, .name = "MPI_Bcast" };
+	struct trip trip = { .coll = BPS_BCAST, .row = BPS_BCAST, .name = "MPI_Bcast" };
 	int rc;
 
 	trip.route = route_bcast(mpi, caller, bcast);

@@ -516,25 +516,32 @@ static struct bps_comm *grow(struct bps_job *job, struct bps_comm *comm, uint64_
 	return comm;
 }
 
-const struct bps_comm *bps_comm_get(struct bps_job *job, bps_handle handle,
-                                    uint64_t bytes)
+struct bps_comm *bps_comm_find(struct bps_job *job, bps_handle handle)
 {
 	const struct bps_mpi *mpi = job->mpi;
 	struct bps_comm *comm = NULL;
 	int found = 0;
 
 	if (mpi->Comm_get_attr(handle, job->keyval, &comm, &found) != mpi->success)
-		return &unknown;
+		return NULL;
 	if (found)
-		return grow(job, comm, bytes);
+		return comm;
 	comm = comm_new(job, handle);
 	if (!comm)
-		return &unknown;
+		return NULL;
 	pthread_mutex_lock(&job->lock);
 	bps_list_push_back(&job->comms, &comm->link);
 	pthread_mutex_unlock(&job->lock);
 	mpi->Comm_set_attr(handle, job->keyval, comm);
-	return grow(job, comm, bytes);
+	return comm;
+}
+
+const struct bps_comm *bps_comm_get(struct bps_job *job, bps_handle handle,
+                                    uint64_t bytes)
+{
+	struct bps_comm *comm = bps_comm_find(job, handle);
+
+	return comm ? grow(job, comm, bytes) : &unknown;
 }
 
 /* The attribute is not copied: a duplicate is a communicator of its own. */

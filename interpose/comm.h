@@ -15,6 +15,12 @@
 #include "interpose/route.h"
 #include "interpose/tune.h"
 
+/*
+ * Whether the ranks have found the same about an operation of the application, so that
+ * each may go by what it finds itself.
+ */
+enum bps_trust { BPS_TRUST_UNKNOWN, BPS_TRUST_YES, BPS_TRUST_NO };
+
 struct bps_comm {
 	struct bps_list link; /* in job->comms, under its lock */
 	bps_handle handle;
@@ -28,6 +34,8 @@ struct bps_comm {
 	uint32_t *local_ranks;       /* of this box, world ranks, by index */
 	struct bps_comm_card *cards; /* [size], for the setup */
 	uint64_t young_bytes;        /* of its calls before the setup */
+	enum bps_trust trust;        /* in what ranks find out about operations */
+	uint32_t n_compared;         /* calls before which they found out nothing */
 	struct bps_cost *cost;       /* what was learnt; NULL but in mode auto */
 	struct bps_stage_shape shape;
 	struct bps_stage *stage; /* NULL where all ranks are in one box; there: */
@@ -49,6 +57,12 @@ struct bps_comm {
 	bool joined;       /* the engine knows the group */
 	bool kept;         /* freed, but the engine may still touch the stage */
 };
+
+/**
+ * bps_comm_find() - the same before any setup: what is known of @handle without asking
+ * other ranks. NULL: no memory.
+ */
+struct bps_comm *bps_comm_find(struct bps_job *job, bps_handle handle);
 
 /**
  * bps_comm_get() - what we know of @handle, for a call of @bytes bytes on it. Sets it up

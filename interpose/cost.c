@@ -41,10 +41,9 @@ static int class_of(uint64_t bytes)
 	return class < BPS_COST_CLASSES ? class : BPS_COST_CLASSES - 1;
 }
 
-struct bps_cost_class *bps_cost_class(struct bps_cost *cost, enum bps_coll coll,
-                                      uint64_t bytes)
+struct bps_cost_class *bps_cost_class(struct bps_cost *cost, uint32_t row, uint64_t bytes)
 {
-	return &cost->classes[coll][class_of(bytes)];
+	return &cost->classes[row][class_of(bytes)];
 }
 
 static enum bps_cost_way other(enum bps_cost_way way)
@@ -256,10 +255,10 @@ static bool find_run(const struct bps_cost_class *classes, int first, struct run
 	return ret_run->what != NULL;
 }
 
-bool bps_cost_format(const struct bps_cost *cost, enum bps_coll coll, char *ret_text,
+bool bps_cost_format(const struct bps_cost *cost, uint32_t row, char *ret_text,
                      size_t text_bytes)
 {
-	const struct bps_cost_class *classes = cost->classes[coll];
+	const struct bps_cost_class *classes = cost->classes[row];
 	size_t used = 0;
 	struct run run = { .last = -1 };
 

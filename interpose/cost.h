@@ -64,9 +64,16 @@ struct bps_cost_class {
 	int64_t agreed_ns[BPS_COST_N_WAYS][BPS_COST_MAX_PAIRS]; /* in this series */
 };
 
+/*
+ * What is learnt apart: each collective, by its number; and allreduces of 16-bit floats,
+ * that the library does by operations of the application, in a time of their own.
+ */
+#define BPS_COST_HALVES BPS_N_COLLS
+#define BPS_COST_N_ROWS (BPS_N_COLLS + 1)
+
 /* Of one communicator. All zero: nothing is known, and the library's way is the way. */
 struct bps_cost {
-	struct bps_cost_class classes[BPS_N_COLLS][BPS_COST_CLASSES];
+	struct bps_cost_class classes[BPS_COST_N_ROWS][BPS_COST_CLASSES];
 };
 
 /**
@@ -82,8 +89,8 @@ uint64_t bps_cost_least_bytes(const struct bps_config *config, bool one_box);
 void bps_cost_predict(struct bps_cost *cost, enum bps_coll coll,
                       const struct bps_cost_model *model);
 
-/** bps_cost_class() - what is known of @coll with @bytes bytes. */
-struct bps_cost_class *bps_cost_class(struct bps_cost *cost, enum bps_coll coll,
+/** bps_cost_class() - what is known of calls of row @row with @bytes bytes. */
+struct bps_cost_class *bps_cost_class(struct bps_cost *cost, uint32_t row,
                                       uint64_t bytes);
 
 /**
@@ -103,9 +110,9 @@ enum bps_cost_way bps_cost_next(struct bps_cost_class *class, uint64_t bytes,
                                 bool *ret_trial);
 
 /**
- * bps_cost_format() - what was learnt of @coll: "4K-256K native (1.2-1.9x), 1M own
+ * bps_cost_format() - what was learnt of row @row: "4K-256K native (1.2-1.9x), 1M own
  * (1.8x)", with how many times as long the other way took.
  * Returns whether there was anything to say.
  */
-bool bps_cost_format(const struct bps_cost *cost, enum bps_coll coll, char *ret_text,
+bool bps_cost_format(const struct bps_cost *cost, uint32_t row, char *ret_text,
                      size_t text_bytes);

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "interpose/coll.h"
 #include "interpose/job.h"
+#include "interpose/userop.h"
 
 /* MPI_ERR_OTHER where no library was found that could say its number. */
 #define NO_LIBRARY 16
@@ -117,3 +118,7 @@ SHIM(Allreduce, bps_allreduce,
 SHIM(Bcast, bps_bcast,
      (void *buffer, int count, bps_handle type, int root, bps_handle comm), buffer, count,
      type, root, comm)
+SHIM(Op_create, bps_op_create, (void *function, int commute, void *op), function, commute,
+     op)
+SHIM(Op_free, bps_op_free, (void *op), op)
+SHIM(Type_free, bps_type_free, (void *type), type)

@@ -50,21 +50,23 @@ static void print_coll(enum bps_coll coll, const char *name)
 	              (unsigned long long)passed, passes);
 }
 
-static const char *const coll_names[] = {
+/* Of what is learnt, and so of the collectives. */
+static const char *const row_names[BPS_COST_N_ROWS] = {
 	[BPS_ALLREDUCE] = "MPI_Allreduce",
 	[BPS_BCAST] = "MPI_Bcast",
+	[BPS_COST_HALVES] = "MPI_Allreduce of 16-bit floats",
 };
 
 void bps_stats_learnt(const char *name, const struct bps_cost *cost)
 {
 	static uint32_t n_lines;
 	char text[700];
-	int coll;
+	uint32_t row;
 
-	for (coll = BPS_ALLREDUCE; coll < BPS_N_COLLS; coll++) {
-		if (bps_cost_format(cost, (enum bps_coll)coll, text, sizeof(text)) &&
+	for (row = BPS_ALLREDUCE; row < BPS_COST_N_ROWS; row++) {
+		if (bps_cost_format(cost, row, text, sizeof(text)) &&
 		    bps_add_relaxed(&n_lines, 1u) < MAX_COST_LINES)
-			bps_log_write("stats", "cost %s %s: %s", name, coll_names[coll],
+			bps_log_write("stats", "cost %s %s: %s", name, row_names[row],
 			              text);
 	}
 }
@@ -74,5 +76,5 @@ void bps_stats_print(void)
 	int coll;
 
 	for (coll = BPS_ALLREDUCE; coll < BPS_N_COLLS; coll++)
-		print_coll((enum bps_coll)coll, coll_names[coll]);
+		print_coll((enum bps_coll)coll, row_names[coll]);
 }

@@ -87,7 +87,7 @@ struct bps_wire_hello {
 };
 /* Of a peer to a server. */
 #define BPS_WIRE_MAX_CONNECTIONS 16u
-#define BPS_WIRE_HELLO_BYTES (16 + 5 * 4 + BPS_WIRE_VERSION_CHARS + BPS_WIRE_HOST_CHARS)
+#define BPS_WIRE_HELLO_BYTES     (16 + 5 * 4 + BPS_WIRE_VERSION_CHARS + BPS_WIRE_HOST_CHARS)
 
 #define BPS_WIRE_E_MAGIC   1 /* not a peer of ours at all */
 #define BPS_WIRE_E_VERSION 2 /* ours, another version: ret_hdr->version says which */

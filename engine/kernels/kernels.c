@@ -86,6 +86,16 @@ bps_reduce_fn *bps_kernel(enum bps_dtype dtype, enum bps_redop op)
 	return table_of(isa_in_use())->reduce[dtype][op];
 }
 
+bps_reduce_fn *bps_kernel_push(enum bps_dtype dtype, enum bps_redop op)
+{
+	const struct bps_kernel_table *table = table_of(isa_in_use());
+
+	if ((dtype == BPS_F16_WIDE || dtype == BPS_BF16_WIDE) &&
+	    (unsigned)op < BPS_N_REDOPS)
+		return table->push[dtype - BPS_F16_WIDE][op];
+	return bps_kernel(dtype, op);
+}
+
 bps_copy_fn *bps_copy(bool past_cache)
 {
 	const struct bps_kernel_table *table = table_of(isa_in_use());

@@ -15,7 +15,10 @@
  * - LAND, LOR and LXOR take any nonzero value as true and give 0 or 1.
  * - F16 and BF16 are accumulated in fp32 and rounded once, to nearest even, at the end. A
  *   NaN among their results is a quiet one.
- * - With one source its bytes are copied as they are, whatever the operation.
+ * - F16_WIDE and BF16_WIDE have fp32 sources, and a destination of 16 bits. Their sources
+ *   are what bps_kernel_push() leaves in fp32; so the two steps together round once.
+ * - With one source its bytes are copied as they are, whatever the operation; of the wide
+ *   types it is rounded.
  *
  * Floating point obeys the calling thread's control register, as the host's own
  * arithmetic does: where a program turned on flush-to-zero, its sums are flushed.
@@ -41,7 +44,8 @@ enum bps_isa {
 /**
  * bps_reduce_fn - reduce n_src arrays of count elements into dst, in the order of src.
  *
- * @dst: count elements; may be exactly one of the sources, overlaps nothing otherwise
+ * @dst: count elements; may be exactly one of the sources, overlaps nothing otherwise;
+ * where sources and destination differ in size, overlaps nothing
  * @src: n_src arrays of count elements each
  * @n_src: 1 or more
  * @count: elements, may be 0
@@ -70,6 +74,13 @@ enum bps_isa bps_kernels_init(enum bps_isa max);
  * section 6.9.2), or where either number is unknown. The function lives for ever.
  */
 bps_reduce_fn *bps_kernel(enum bps_dtype dtype, enum bps_redop op);
+
+/**
+ * bps_kernel_push() - the kernel that makes one contribution of the inputs of several
+ * ranks: bps_kernel(), but for the wide types. Theirs has sources of 16 bits and a
+ * destination of fp32, which is exact for one source.
+ */
+bps_reduce_fn *bps_kernel_push(enum bps_dtype dtype, enum bps_redop op);
 
 /**
  * bps_copy_fn - copy bytes from src to dst, which do not overlap and need no alignment.

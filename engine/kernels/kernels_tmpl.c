@@ -77,7 +77,7 @@ typedef void narrow_fn(void *dst, const float *src, size_t count);
 
 ONE_COPY static void reduce_half(void *dst, const void *const *src, unsigned n_src,
                                  size_t count, widen_fn *widen, narrow_fn *narrow,
-                                 pair_fn *pair)
+                                 size_t dst_bytes, pair_fn *pair)
 {
 	ALIGNED_BLOCK float acc[BLOCK_BYTES / sizeof(float)];
 	ALIGNED_BLOCK float next[BLOCK_BYTES / sizeof(float)];
@@ -91,6 +91,29 @@ ONE_COPY static void reduce_half(void *dst, const void *const *src, unsigned n_s
 			widen(next, (const bps_half_bits *)src[i] + at, n);
 			pair(acc, acc, next, n);
 		}
+		narrow((char *)dst + at * dst_bytes, acc, n);
+	}
+}
+
+/* Not narrowed at all: of a contribution. */
+static void keep_f32(void *dst, const float *src, size_t count)
+{
+	memcpy(dst, src, count * sizeof(*src));
+}
+
+ONE_COPY static void reduce_wide(void *dst, const void *const *src, unsigned n_src,
+                                 size_t count, narrow_fn *narrow, pair_fn *pair)
+{
+	ALIGNED_BLOCK float acc[BLOCK_BYTES / sizeof(float)];
+	const size_t n_block = sizeof(acc) / sizeof(float);
+
+	for (size_t at = 0; at < count; at += n_block) {
+		size_t n = count - at < n_block ? count - at : n_block;
+		size_t offset = at * sizeof(float);
+
+		memcpy(acc, (const char *)src[0] + offset, n * sizeof(float));
+		for (unsigned i = 1; i < n_src; i++)
+			pair(acc, acc, (const char *)src[i] + offset, n);
 		narrow((bps_half_bits *)dst + at, acc, n);
 	}
 }
@@ -132,7 +155,21 @@ static int copied(void *dst, const void *const *src, unsigned n_src, size_t n_by
 	{                                                                     \
 		if (!copied(dst, src, n_src, count * sizeof(bps_half_bits)))  \
 			reduce_half(dst, src, n_src, count, bps_widen_##type, \
-			            bps_narrow_##type, pair_##op##_f32);      \
+			            bps_narrow_##type, sizeof(bps_half_bits), \
+			            pair_##op##_f32);                         \
+	}
+
+#define KERNEL_WIDE(op, type)                                                            \
+	static void push_##op##_##type(void *dst, const void *const *src,                \
+	                               unsigned n_src, size_t count)                     \
+	{                                                                                \
+		reduce_half(dst, src, n_src, count, bps_widen_##type, keep_f32,          \
+		            sizeof(float), pair_##op##_f32);                             \
+	}                                                                                \
+	static void wide_##op##_##type(void *dst, const void *const *src,                \
+	                               unsigned n_src, size_t count)                     \
+	{                                                                                \
+		reduce_wide(dst, src, n_src, count, bps_narrow_##type, pair_##op##_f32); \
 	}
 
 #define REAL(op, type, expr)          \
@@ -164,7 +201,9 @@ static int copied(void *dst, const void *const *src, unsigned n_src, size_t n_by
 	KERNEL_HALF(sum, type)  \
 	KERNEL_HALF(prod, type) \
 	KERNEL_HALF(min, type)  \
-	KERNEL_HALF(max, type)
+	KERNEL_HALF(max, type)  \
+	KERNEL_WIDE(sum, type)  \
+	KERNEL_WIDE(prod, type)
 
 #define COMPLEX(type, part)                                                              \
 	KERNEL(sum_##type, sizeof(part), 2, pair_sum_##part)                             \
@@ -207,6 +246,15 @@ COMPLEX(c128, f64)
 		ROW_ARITHMETIC(type), ROW_ORDER(type) \
 	}
 
+#define ROW_WIDE(type)                                                     \
+	{                                                                  \
+		[BPS_SUM] = wide_sum_##type, [BPS_PROD] = wide_prod_##type \
+	}
+#define ROW_PUSH(type)                                                     \
+	{                                                                  \
+		[BPS_SUM] = push_sum_##type, [BPS_PROD] = push_prod_##type \
+	}
+
 #define TABLE_NAME_(isa) bps_kernels_##isa
 #define TABLE_NAME(isa)  TABLE_NAME_(isa)
 
@@ -220,7 +268,9 @@ const struct bps_kernel_table TABLE_NAME(BPS_ISA) = {
 		[BPS_F32] = ROW_FLOAT(f32),          [BPS_F64] = ROW_FLOAT(f64),
 		[BPS_C64] = { ROW_ARITHMETIC(c64) }, [BPS_C128] = { ROW_ARITHMETIC(c128) },
 		[BPS_BOOL8] = { ROW_LOGICAL(u8) },   [BPS_BYTE] = { ROW_BITWISE(u8) },
+		[BPS_F16_WIDE] = ROW_WIDE(f16),      [BPS_BF16_WIDE] = ROW_WIDE(bf16),
 	},
+	.push = { ROW_PUSH(f16), ROW_PUSH(bf16) },
 	.copy_near = bps_copy_near,
 	.copy_past = bps_copy_past,
 };

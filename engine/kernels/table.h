@@ -9,7 +9,8 @@
 
 struct bps_kernel_table {
 	bps_reduce_fn *reduce[BPS_N_DTYPES][BPS_N_REDOPS];
-	bps_copy_fn *copy_near, *copy_past; /* bps_copy() */
+	bps_reduce_fn *push[2][BPS_N_REDOPS]; /* bps_kernel_push() of the wide types */
+	bps_copy_fn *copy_near, *copy_past;   /* bps_copy() */
 };
 
 extern const struct bps_kernel_table bps_kernels_c;

@@ -170,6 +170,8 @@ static void expect(struct bps_sim_call *call)
 	for (m = 1; m < call->group->n_members && op->coll == BPS_ALLREDUCE; m++)
 		bps_expect_add(op->dtype, op->redop, call->expected,
 		               call->shares[m].input, bytes);
+	if (op->coll == BPS_ALLREDUCE)
+		bps_expect_total(op->dtype, call->expected, bytes);
 }
 
 static void pick_kind(struct bps_sim_group *group, struct bps_op *op)
@@ -178,8 +180,10 @@ static void pick_kind(struct bps_sim_group *group, struct bps_op *op)
 
 	op->coll = below(job, 3) == 0 ? BPS_BCAST : BPS_ALLREDUCE;
 	bps_expect_pick(&job->prng, &op->dtype, &op->redop);
-	if (op->coll == BPS_BCAST)
+	if (op->coll == BPS_BCAST) {
 		op->root = (uint16_t)below(job, group->n_members);
+		op->dtype = BPS_BYTE;
+	}
 	op->priority = (uint8_t)below(job, 3);
 }
 

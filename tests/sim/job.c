@@ -88,7 +88,8 @@ static void *on_place(struct bps_op *op, uint64_t position, uint32_t *ret_region
 		return NULL;
 	*ret_region = share->call->number;
 	*ret_offset = offset_of(share, position);
-	return share->output ? share->output + *ret_offset : (uint8_t *)op;
+	return share->output ? share->output + bps_total_bytes(op->dtype, *ret_offset)
+	                     : (uint8_t *)op;
 }
 
 static void seat_next(void *arg);
@@ -144,7 +145,8 @@ static void on_finished(struct bps_op *op, const struct bps_reason *reason)
 	if (!reason && share->n_landed != op->cut.n_parts)
 		bps_sim_wrong("an op finished without some of its parts");
 	if (!reason && share->output && !is_root(share) &&
-	    memcmp(share->output, call->expected, op->cut.op_bytes) != 0)
+	    memcmp(share->output, call->expected,
+	           bps_total_bytes(op->dtype, op->cut.op_bytes)) != 0)
 		bps_sim_wrong("call %u of %s: member %u has another answer", call->number,
 		              call->group->name, share->seat->member->number);
 	share_over(share, reason);

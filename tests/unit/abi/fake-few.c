@@ -9,6 +9,9 @@ int PMPI_Init_thread(void);
 int PMPI_Finalize(void);
 int PMPI_Allreduce(void);
 int PMPI_Bcast(void);
+int PMPI_Op_create(void);
+int PMPI_Op_free(void);
+int PMPI_Type_free(void);
 
 int PMPI_Init(void)
 {
@@ -37,6 +40,21 @@ int PMPI_Allreduce(void)
 }
 
 int PMPI_Bcast(void)
+{
+	return 0;
+}
+
+int PMPI_Op_create(void)
+{
+	return 0;
+}
+
+int PMPI_Op_free(void)
+{
+	return 0;
+}
+
+int PMPI_Type_free(void)
 {
 	return 0;
 }

@@ -154,7 +154,7 @@ static void an_outrage_ends_the_connection(void **state)
 static void nonsense_is_answered_by_an_error(void **state)
 {
 	struct bps_sim_world world;
-	struct bps_wire_hdr pushes[8];
+	struct bps_wire_hdr pushes[10];
 	struct raw raw;
 	size_t i;
 
@@ -162,8 +162,8 @@ static void nonsense_is_answered_by_an_error(void **state)
 	bps_sim_world_open(&world, &network, 1, &no_nic, 0);
 	raw_dial(&raw, world.sim, world.servers[0]);
 	raw_hello(&raw, BPS_WIRE_HELLO);
-	for (i = 0; i < 8; i++)
-		pushes[i] = raw_push(&raw, (uint32_t)i, 0);
+	for (i = 0; i < 10; i++)
+		pushes[i] = raw_push(&raw, (uint32_t)i % 8, 0);
 	pushes[0].member = 2;
 	pushes[1].n_members = 0;
 	pushes[2].part = 100;
@@ -174,10 +174,14 @@ static void nonsense_is_answered_by_an_error(void **state)
 	pushes[6].root = 5;
 	pushes[7].coll = BPS_BCAST;
 	pushes[7].root = 1; /* a leaf that sends data */
-	for (i = 0; i < 8; i++)
-		raw_send(&raw, &pushes[i], bytes, 64);
-	raw_settle(world.sim);
-	assert_int_equal(raw.n_by_type[BPS_WIRE_ERROR], 8);
+	pushes[8].dtype = BPS_F16_WIDE;
+	pushes[8].redop = BPS_MAX;
+	pushes[9].dtype = BPS_BF16_WIDE; /* half of an fp32 is left over */
+	for (i = 0; i < 10; i++) {
+		raw_send(&raw, &pushes[i], bytes, i < 9 ? 64 : 62);
+		raw_settle(world.sim);
+	}
+	assert_int_equal(raw.n_by_type[BPS_WIRE_ERROR], 10);
 	raw_send(&raw, &(struct bps_wire_hdr){ .type = BPS_WIRE_BYE }, NULL, 0);
 	raw_close(&raw);
 	bps_sim_world_close(&world);
@@ -405,6 +409,7 @@ struct victim {
 	struct bps_client *client;
 	struct bps_group group;
 	struct bps_op op;
+	enum bps_dtype dtype; /* of its next op */
 	struct bps_slice slice;
 	uint8_t source[4096], result[4096];
 	uint32_t n_landed;
@@ -452,7 +457,7 @@ static void victim_start(struct victim *victim)
 {
 	assert_int_equal(bps_group_join(victim->client, &victim->group), 0);
 	victim->op = (struct bps_op){ .coll = BPS_ALLREDUCE,
-		                      .dtype = BPS_F32,
+		                      .dtype = victim->dtype,
 		                      .redop = BPS_SUM,
 		                      .events = &victim_events,
 		                      .owner = victim };
@@ -464,7 +469,7 @@ static void victim_start(struct victim *victim)
 }
 
 /* A client with one op of two parts, which are at the server. */
-static void victim_open(struct victim *victim, bool welcome)
+static void victim_open_with(struct victim *victim, enum bps_dtype dtype, bool welcome)
 {
 	static const uint32_t server = 0;
 	struct bps_client_config config = {
@@ -478,6 +483,7 @@ static void victim_open(struct victim *victim, bool welcome)
 	struct bps_conn *conn;
 
 	memset(victim, 0, sizeof(*victim));
+	victim->dtype = dtype;
 	victim->sim = victim->raw.sim = sim;
 	victim->raw.slot_bytes = 512;
 	victim->raw.n_slots = 2 + BPS_SPARE_SLOTS;
@@ -497,6 +503,11 @@ static void victim_open(struct victim *victim, bool welcome)
 	raw_hello(&victim->raw, BPS_WIRE_WELCOME);
 	raw_settle(sim);
 	assert_int_equal(victim->raw.n_by_type[BPS_WIRE_PUSH], 2);
+}
+
+static void victim_open(struct victim *victim, bool welcome)
+{
+	victim_open_with(victim, BPS_F32, welcome);
 }
 
 static void victim_close(struct victim *victim)
@@ -553,6 +564,31 @@ static void lies_end_the_connection_and_the_call(void **state)
 		    bps_client_status(victim->client, 0, NULL) != -EBADMSG)
 			fail_msg("lie %zu was believed", i);
 		assert_non_null(strstr(victim->reason.text, "server evil"));
+		victim_close(victim);
+	}
+	free(victim);
+}
+
+/* Of a wide type the total has half the bytes of a part: no more, and no less. */
+static void a_wide_part_has_an_answer_of_its_own_size(void **state)
+{
+	static const uint32_t wrong[] = { 512, 128, 254, 258 };
+	struct victim *victim = malloc(sizeof(*victim));
+	size_t i;
+
+	(void)state;
+	assert_non_null(victim);
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		victim_open_with(victim, BPS_F16_WIDE, true);
+		answer(victim, BPS_WIRE_ANSWER, 0, 0, 256);
+		raw_settle(victim->sim);
+		assert_int_equal(victim->n_landed, 1);
+		assert_false(victim->over);
+		answer(victim, BPS_WIRE_ANSWER, 1, 1, wrong[i]);
+		raw_settle(victim->sim);
+		assert_true(victim->over);
+		assert_int_equal(victim->n_landed, 1);
+		assert_int_equal(victim->reason.error, -EBADMSG);
 		victim_close(victim);
 	}
 	free(victim);
@@ -666,6 +702,7 @@ int main(void)
 		cmocka_unit_test(windows_fit_the_wire),
 		cmocka_unit_test(floods_are_bounded),
 		cmocka_unit_test(lies_end_the_connection_and_the_call),
+		cmocka_unit_test(a_wide_part_has_an_answer_of_its_own_size),
 		cmocka_unit_test(an_answer_counts_once),
 		cmocka_unit_test(windows_that_make_no_sense_are_not_taken),
 		cmocka_unit_test(an_error_frees_its_slot),

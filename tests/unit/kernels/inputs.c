@@ -125,6 +125,8 @@ void bps_test_fill(struct bps_test_random *random, enum bps_dtype dtype, void *a
 		part = dtype == BPS_C64 ? BPS_F32 : BPS_F64;
 		n_parts = 2 * count;
 	}
+	if (dtype == BPS_F16_WIDE || dtype == BPS_BF16_WIDE)
+		part = BPS_F32;
 	n_bytes = bps_dtype_bytes(part);
 	for (size_t i = 0; i < n_parts; i++) {
 		uint64_t bits = element(random, part);

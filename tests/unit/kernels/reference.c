@@ -5,8 +5,8 @@
 #include <string.h>
 
 const char *const bps_test_dtype_names[BPS_N_DTYPES] = {
-	"none", "i8",   "i16", "i32", "i64", "u8",   "u16",   "u32",  "u64",
-	"f16",  "bf16", "f32", "f64", "c64", "c128", "bool8", "byte",
+	"none", "i8",  "i16", "i32", "i64",  "u8",    "u16",  "u32",  "u64",   "f16",
+	"bf16", "f32", "f64", "c64", "c128", "bool8", "byte", "f16w", "bf16w",
 };
 
 const char *const bps_test_redop_names[BPS_N_REDOPS] = {
@@ -32,6 +32,11 @@ static bool is_float(enum bps_dtype dtype)
 	return dtype >= BPS_F16 && dtype <= BPS_F64;
 }
 
+static bool is_wide(enum bps_dtype dtype)
+{
+	return dtype == BPS_F16_WIDE || dtype == BPS_BF16_WIDE;
+}
+
 static bool is_complex(enum bps_dtype dtype)
 {
 	return dtype == BPS_C64 || dtype == BPS_C128;
@@ -42,7 +47,8 @@ bool bps_test_allowed(enum bps_dtype dtype, enum bps_redop op)
 	switch (op) {
 	case BPS_SUM:
 	case BPS_PROD:
-		return is_integer(dtype) || is_float(dtype) || is_complex(dtype);
+		return is_integer(dtype) || is_float(dtype) || is_complex(dtype) ||
+		       is_wide(dtype);
 	case BPS_MIN:
 	case BPS_MAX:
 		return is_integer(dtype) || is_float(dtype);
@@ -138,6 +144,15 @@ static void reduce_small_float(const struct small_float *format, enum bps_redop 
 		acc = real_op_f32(op, acc,
 		                  (float)decode(format, ((const uint16_t *)src[k])[i]));
 	dst[i] = (uint16_t)encode(format, (double)acc);
+}
+
+static float sum_wide(enum bps_redop op, const void *const *src, unsigned n_src, size_t i)
+{
+	float acc = ((const float *)src[0])[i];
+
+	for (unsigned k = 1; k < n_src; k++)
+		acc = real_op_f32(op, acc, ((const float *)src[k])[i]);
+	return acc;
 }
 
 /* The bits move as integers: a copied signalling NaN stays what it is. */
@@ -282,9 +297,30 @@ static void reduce_element(enum bps_dtype dtype, enum bps_redop op, void *dst,
 void bps_test_reduce(enum bps_dtype dtype, enum bps_redop op, void *dst,
                      const void *const *src, unsigned n_src, size_t count)
 {
+	if (is_wide(dtype)) {
+		for (size_t i = 0; i < count; i++)
+			((uint16_t *)dst)[i] = (uint16_t)encode(
+				dtype == BPS_F16_WIDE ? &binary16 : &bfloat16,
+				(double)sum_wide(op, src, n_src, i));
+		return;
+	}
 	memcpy(dst, src[0], count * bps_dtype_bytes(dtype));
 	for (size_t i = 0; n_src > 1 && i < count; i++)
 		reduce_element(dtype, op, dst, src, n_src, i);
+}
+
+void bps_test_reduce_push(enum bps_dtype dtype, enum bps_redop op, float *dst,
+                          const void *const *src, unsigned n_src, size_t count)
+{
+	const struct small_float *format = dtype == BPS_F16_WIDE ? &binary16 : &bfloat16;
+
+	for (size_t i = 0; i < count; i++) {
+		dst[i] = (float)decode(format, ((const uint16_t *)src[0])[i]);
+		for (unsigned k = 1; k < n_src; k++)
+			dst[i] = real_op_f32(
+				op, dst[i],
+				(float)decode(format, ((const uint16_t *)src[k])[i]));
+	}
 }
 
 /* Is this a number in which any quiet NaN would do? */
@@ -298,7 +334,7 @@ static bool is_quiet_nan(uint64_t bits, int mantissa_bits, int exponent_bits)
 
 static bool same_real(enum bps_dtype dtype, const void *want, const void *got, size_t i)
 {
-	size_t n_bytes = bps_dtype_bytes(dtype);
+	size_t n_bytes = bps_total_bytes(dtype, bps_dtype_bytes(dtype));
 	uint64_t w = 0, g = 0;
 
 	memcpy(&w, (const char *)want + i * n_bytes, n_bytes);
@@ -307,8 +343,10 @@ static bool same_real(enum bps_dtype dtype, const void *want, const void *got, s
 		return true;
 	switch (dtype) {
 	case BPS_F16:
+	case BPS_F16_WIDE:
 		return is_quiet_nan(w, 10, 5) && is_quiet_nan(g, 10, 5);
 	case BPS_BF16:
+	case BPS_BF16_WIDE:
 		return is_quiet_nan(w, 7, 8) && is_quiet_nan(g, 7, 8);
 	case BPS_F32:
 		return is_quiet_nan(w, 23, 8) && is_quiet_nan(g, 23, 8);

@@ -26,6 +26,13 @@ void bps_test_reduce(enum bps_dtype dtype, enum bps_redop op, void *dst,
                      const void *const *src, unsigned n_src, size_t count);
 
 /**
+ * bps_test_reduce_push() - what the ranks of a box contribute together: @src are arrays
+ * of the 16-bit floats of a wide type.
+ */
+void bps_test_reduce_push(enum bps_dtype dtype, enum bps_redop op, float *dst,
+                          const void *const *src, unsigned n_src, size_t count);
+
+/**
  * bps_test_same() - is element i of got what element i of want says?
  *
  * Bit for bit, but any quiet NaN is as good as another, where the kernel computed it.

@@ -114,36 +114,44 @@ static void check_result(const struct trial *t, const void *expected, const void
 static void try_once(const struct trial *t)
 {
 	size_t n_bytes = t->count * bps_dtype_bytes(t->dtype);
+	size_t n_total = bps_total_bytes(t->dtype, n_bytes);
 	const void *src[MAX_SRC];
 	unsigned char *dst;
 
 	for (unsigned k = 0; k < t->n_src; k++)
 		src[k] = place(k, t->offset + 1 + k, inputs[k].bytes, n_bytes);
 	if (t->alias < 0)
-		dst = place(MAX_SRC, t->offset, NULL, n_bytes);
+		dst = place(MAX_SRC, t->offset, NULL, n_total);
 	else
 		dst = place((unsigned)t->alias, t->offset + 1 + (unsigned)t->alias, NULL,
 		            n_bytes);
 	kernels[t->isa][t->dtype][t->op](dst, src, t->n_src, t->count);
 
-	check_guards(t, dst, n_bytes);
-	if (memcmp(dst, want.bytes, n_bytes) != 0)
+	check_guards(t, dst, n_total);
+	if (memcmp(dst, want.bytes, n_total) != 0)
 		check_result(t, want.bytes, dst);
 	if (t->isa == 0 && t->offset == 0 && t->alias < 0)
-		memcpy(first_got.bytes, dst, n_bytes);
-	else if (memcmp(dst, first_got.bytes, n_bytes) != 0)
+		memcpy(first_got.bytes, dst, n_total);
+	else if (memcmp(dst, first_got.bytes, n_total) != 0)
 		check_result(t, first_got.bytes, dst);
 	for (unsigned k = 0; k < t->n_src; k++)
 		if ((int)k != t->alias && memcmp(src[k], inputs[k].bytes, n_bytes) != 0)
 			fail_at(t, "source written", k);
 }
 
+static bool in_place(enum bps_dtype dtype)
+{
+	return bps_dtype_bytes(dtype) == bps_total_bytes(dtype, bps_dtype_bytes(dtype));
+}
+
 static void try_places(struct trial t)
 {
+	int n_alias = in_place(t.dtype) ? (int)t.n_src : 0;
+
 	for (int isa = 0; isa < n_isas; isa++) {
 		t.isa = (enum bps_isa)isa;
 		for (t.offset = 0; t.offset < N_ELEMS(offsets); t.offset++)
-			for (t.alias = -1; t.alias < (int)t.n_src; t.alias++)
+			for (t.alias = -1; t.alias < n_alias; t.alias++)
 				try_once(&t);
 	}
 }
@@ -297,6 +305,60 @@ static void test_many_sources(void **state)
 	try_large(BPS_U8, BPS_BXOR, 1024, 4200);
 }
 
+/* A NaN may still be a signalling one: it is quiet in the total. */
+static bool same_number(const float *a, const void *unaligned)
+{
+	float b;
+
+	memcpy(&b, unaligned, sizeof(b));
+	return memcmp(a, &b, sizeof(b)) == 0 || (*a != *a && b != b);
+}
+
+/* The ranks' 16-bit inputs, anywhere, to one contribution in fp32. */
+static void try_push(enum bps_dtype dtype, enum bps_redop op, unsigned n_src,
+                     unsigned offset, size_t count)
+{
+	enum bps_dtype half = dtype == BPS_F16_WIDE ? BPS_F16 : BPS_BF16;
+	struct bps_test_random random = { seed + n_src };
+	struct trial t = {
+		.dtype = dtype, .op = op, .count = count, .n_src = n_src, .offset = offset
+	};
+	const void *src[MAX_SRC], *aligned[MAX_SRC];
+	unsigned char *dst;
+
+	for (unsigned k = 0; k < n_src; k++) {
+		bps_test_fill(&random, half, inputs[k].bytes, count);
+		aligned[k] = inputs[k].bytes;
+		src[k] = place(k, offset + 1 + k, inputs[k].bytes, 2 * count);
+	}
+	bps_test_reduce_push(dtype, op, (float *)want.bytes, aligned, n_src, count);
+	for (int isa = 0; isa < n_isas; isa++) {
+		t.isa = (enum bps_isa)isa;
+		bps_kernels_init(t.isa);
+		dst = place(MAX_SRC, offset, NULL, 4 * count);
+		bps_kernel_push(dtype, op)(dst, src, n_src, count);
+		check_guards(&t, dst, 4 * count);
+		for (size_t i = 0; i < count; i++)
+			if (!same_number((const float *)want.bytes + i, dst + 4 * i))
+				fail_at(&t, "wrong contribution", i);
+	}
+}
+
+static void test_push(void **state)
+{
+	(void)state;
+	for (int op = BPS_SUM; op <= BPS_PROD; op++)
+		for (int dtype = BPS_F16_WIDE; dtype <= BPS_BF16_WIDE; dtype++)
+			for (unsigned i = 0; i < N_ELEMS(counts) * N_ELEMS(n_srcs); i++)
+				try_push((enum bps_dtype)dtype, (enum bps_redop)op,
+				         n_srcs[i / N_ELEMS(counts)],
+				         i % N_ELEMS(offsets),
+				         counts[i % N_ELEMS(counts)]);
+	assert_null(bps_kernel_push(BPS_F16_WIDE, BPS_MIN));
+	assert_null(bps_kernel_push(BPS_F16_WIDE, (enum bps_redop)BPS_N_REDOPS));
+	assert_ptr_equal(bps_kernel_push(BPS_F16, BPS_SUM), bps_kernel(BPS_F16, BPS_SUM));
+}
+
 /* The arrays of one trial end (or start) where no memory is: not a byte more is read. */
 struct edge {
 	unsigned char *base;
@@ -335,6 +397,7 @@ static void try_edges(enum bps_dtype dtype, enum bps_redop op)
 			bps_test_fill(&random, dtype, p, count);
 			src[k] = p;
 		}
+		at = i & 1 ? edge.page_bytes - bps_total_bytes(dtype, n_bytes) : 0;
 		for (int isa = 0; isa < n_isas; isa++)
 			kernels[isa][dtype][op](edge.base + 7 * edge.page_bytes + at, src,
 			                        3, count);
@@ -420,6 +483,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_places), cmocka_unit_test(test_every_half),
 		cmocka_unit_test(test_blocks), cmocka_unit_test(test_many_sources),
 		cmocka_unit_test(test_edges),  cmocka_unit_test(test_copies),
+		cmocka_unit_test(test_push),
 	};
 	size_t n_bytes = 256 << 10;
 	unsigned n_src = 2;
