@@ -14,6 +14,7 @@
  */
 #pragma once
 
+#include "base/atomic.h"
 #include "base/types.h"
 
 #include <stdbool.h>
@@ -177,13 +178,36 @@ bool bps_mpi_internal_caller(const struct bps_mpi *mpi, const void *caller);
  */
 void *bps_mpi_next_tool(const struct bps_mpi *mpi, const char *mpi_name);
 
+/** bps_abi_slot() - of mpi->types: a handle's, or the empty one where it would go. */
+static inline size_t bps_abi_slot(const struct bps_mpi *mpi, bps_handle handle)
+{
+	size_t at = (size_t)(((uint64_t)handle * UINT64_C(0x9e3779b97f4a7c15)) >> 40);
+
+	for (;; at++) {
+		bps_handle there = mpi->types[at % BPS_MPI_TYPE_SLOTS].handle;
+
+		if (there == handle || !there)
+			return at % BPS_MPI_TYPE_SLOTS;
+	}
+}
+
 /**
  * bps_abi_type() - what a datatype handle is.
  *
  * Return: the entry of a predefined type that is contiguous (its count elements are
  * count * bytes bytes, back to back), borrowed for ever; NULL for any other handle.
  */
-const struct bps_type *bps_abi_type(const struct bps_mpi *mpi, bps_handle type);
+static inline const struct bps_type *bps_abi_type(const struct bps_mpi *mpi,
+                                                  bps_handle type)
+{
+	const struct bps_type *entry;
+
+	/* Pairs with the release in bps_mpi_check(). */
+	if (bps_load_acquire(&mpi->checked) <= 0)
+		return NULL;
+	entry = &mpi->types[bps_abi_slot(mpi, type & mpi->handle_mask)];
+	return entry->handle ? entry : NULL;
+}
 
 /** bps_abi_dtype() - our number for a datatype; BPS_DTYPE_NONE: no reduction is ours. */
 enum bps_dtype bps_abi_dtype(const struct bps_mpi *mpi, bps_handle type);

@@ -45,19 +45,6 @@ static enum bps_dtype dtype_of(enum kind kind, int bytes)
 	return bytes > 0 && bytes <= 16 ? by_size[kind][bytes] : BPS_DTYPE_NONE;
 }
 
-/* The slot of a handle, or the empty one where it would go. */
-static size_t slot_of(const struct bps_mpi *mpi, bps_handle handle)
-{
-	size_t at = (size_t)(((uint64_t)handle * UINT64_C(0x9e3779b97f4a7c15)) >> 40);
-
-	for (;; at++) {
-		bps_handle there = mpi->types[at % BPS_MPI_TYPE_SLOTS].handle;
-
-		if (there == handle || !there)
-			return at % BPS_MPI_TYPE_SLOTS;
-	}
-}
-
 /* The bytes of an element, or 0: the library has no such type, or it has holes. */
 static int flat_bytes(const struct bps_mpi *mpi, bps_handle type)
 {
@@ -78,24 +65,13 @@ void bps_abi_build_types(struct bps_mpi *mpi)
 
 		if (!bytes)
 			continue;
-		mpi->types[slot_of(mpi, handle)] = (struct bps_type){
+		mpi->types[bps_abi_slot(mpi, handle)] = (struct bps_type){
 			.handle = handle,
 			.bytes = (uint16_t)bytes,
 			.dtype = (uint8_t)dtype_of(rows[i].kind, bytes),
 			.class = rows[i].class,
 		};
 	}
-}
-
-const struct bps_type *bps_abi_type(const struct bps_mpi *mpi, bps_handle type)
-{
-	const struct bps_type *entry;
-
-	/* Pairs with the release in bps_mpi_check(). */
-	if (bps_load_acquire(&mpi->checked) <= 0)
-		return NULL;
-	entry = &mpi->types[slot_of(mpi, type & mpi->handle_mask)];
-	return entry->handle ? entry : NULL;
 }
 
 enum bps_dtype bps_abi_dtype(const struct bps_mpi *mpi, bps_handle type)

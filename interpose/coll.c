@@ -103,11 +103,6 @@ static int arrive(const struct bps_mpi *mpi, const struct trip *trip, int rc)
 	return rc;
 }
 
-static uint64_t least_bytes(void)
-{
-	return bps_cost_least_bytes(&bps_job.config, bps_job.boxes.n_boxes == 1);
-}
-
 /* Raise @reason through the communicator's error handler; its code is returned. */
 static int raise_error(const struct bps_mpi *mpi, const struct bps_comm *comm,
                        const struct bps_reason *reason)
@@ -311,7 +306,7 @@ static bool is_userop(const struct bps_mpi *mpi, int count, bps_handle type,
 	const struct bps_type *known;
 	int size = 0;
 
-	if (count <= 0 || 2 * (uint64_t)count < least_bytes() ||
+	if (count <= 0 || 2 * (uint64_t)count < bps_job.least_bytes ||
 	    !bps_userop_known(mpi, op) || type == mpi->type_null)
 		return false;
 	known = bps_abi_type(mpi, type);
@@ -363,7 +358,7 @@ static enum bps_route route_allreduce(const struct bps_mpi *mpi, const void *cal
 	}
 	call.invalid = null_buffer(mpi, sendbuf, recvbuf) || comm == mpi->comm_null;
 	call.alias_refused = sendbuf == recvbuf && !mpi->alias_ok;
-	route = bps_route_call(&call, least_bytes());
+	route = bps_route_call(&call, bps_job.least_bytes);
 	if (route != BPS_ROUTE_TAKE)
 		return route;
 	if (bps_mpi_internal_caller(mpi, caller))
@@ -461,7 +456,7 @@ static enum bps_route route_bcast(const struct bps_mpi *mpi, const void *caller,
 	call.bytes = bcast->bytes;
 	call.invalid = (bcast->contiguous && !bcast->buffer) ||
 	               bcast->buffer == mpi->in_place || bcast->handle == mpi->comm_null;
-	route = bps_route_call(&call, least_bytes());
+	route = bps_route_call(&call, bps_job.least_bytes);
 	if (route != BPS_ROUTE_TAKE)
 		return route;
 	if (bps_mpi_internal_caller(mpi, caller))

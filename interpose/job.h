@@ -55,8 +55,10 @@ struct bps_rates {
 };
 
 struct bps_job {
-	bool active; /* calls are taken; false: everything passes */
-	bool seen;   /* MPI_Init went through us */
+	bool active;                  /* calls are taken; false: everything passes */
+	bool seen;                    /* MPI_Init went through us */
+	uint64_t least_bytes;         /* smaller calls pass; set while active, as is: */
+	const struct bps_mpi *direct; /* where they go at once; NULL: a tool sees them */
 	struct bps_mpi *mpi;
 	struct bps_config config; /* rank 0's, but for hostid and cpus */
 	uint32_t rank, size;

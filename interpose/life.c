@@ -16,6 +16,7 @@
 #include "base/random.h"
 #include "interpose/boxprobe.h"
 #include "interpose/comm.h"
+#include "interpose/cost.h"
 #include "interpose/job.h"
 #include "interpose/progress.h"
 #include "interpose/rendezvous.h"
@@ -271,9 +272,28 @@ static void tear_down(struct bps_job *job)
 	job->wake_fds = NULL;
 }
 
+/* From here on calls are taken. */
+static void activate(struct bps_job *job)
+{
+	const struct bps_mpi *mpi = job->mpi;
+
+	job->least_bytes = bps_cost_least_bytes(&job->config, job->boxes.n_boxes == 1);
+	bps_stats_first = true;
+	job->active = true;
+	if (!bps_mpi_next_tool(mpi, "MPI_Allreduce") &&
+	    !bps_mpi_next_tool(mpi, "MPI_Bcast"))
+		job->direct = mpi;
+}
+
+static void deactivate(struct bps_job *job)
+{
+	job->active = false;
+	job->direct = NULL;
+}
+
 static void in_child(void)
 {
-	bps_job.active = false; /* the engine's thread and its sockets are the parent's */
+	deactivate(&bps_job); /* the engine's thread and its sockets are the parent's */
 }
 
 static bool allocate(struct bps_job *job)
@@ -340,7 +360,7 @@ void bps_job_start(struct bps_job *job)
 	if (set_up(job)) {
 		pthread_atfork(NULL, NULL, in_child);
 		announce(job);
-		job->active = true;
+		activate(job);
 		return;
 	}
 	explain_inert(job);
@@ -360,7 +380,7 @@ void bps_job_stop(struct bps_job *job)
 	if (!job->active)
 		return;
 	mpi->Barrier(mpi->comm_world);
-	job->active = false;
+	deactivate(job);
 	bps_comm_deinit(job);
 	bps_progress_end(mpi);
 	tear_down(job);

@@ -9,44 +9,50 @@
 /* A process's; programs make and free communicators without end. */
 #define MAX_COST_LINES 32
 
-static struct {
-	uint64_t calls, bytes;
-} counts[BPS_N_COLLS][BPS_N_ROUTES];
+struct bps_count bps_stats_own[BPS_N_COLLS][BPS_N_ROUTES];
+struct bps_count bps_stats_others[BPS_N_COLLS][BPS_N_ROUTES];
+__thread bool bps_stats_first;
 static uint64_t taken_ns[BPS_N_COLLS];
-
-void bps_stats_count(enum bps_coll coll, enum bps_route route, uint64_t bytes)
-{
-	bps_add_relaxed(&counts[coll][route].calls, 1);
-	bps_add_relaxed(&counts[coll][route].bytes, bytes);
-}
 
 void bps_stats_time(enum bps_coll coll, uint64_t ns)
 {
 	bps_add_relaxed(&taken_ns[coll], ns);
 }
 
+static struct bps_count total(enum bps_coll coll, enum bps_route route)
+{
+	struct bps_count sum = bps_stats_own[coll][route];
+
+	sum.calls += bps_stats_others[coll][route].calls;
+	sum.bytes += bps_stats_others[coll][route].bytes;
+	return sum;
+}
+
 static void print_coll(enum bps_coll coll, const char *name)
 {
-	uint64_t bytes = counts[coll][BPS_ROUTE_TAKE].bytes, passed = 0;
+	struct bps_count taken = total(coll, BPS_ROUTE_TAKE);
+	uint64_t passed = 0;
 	char passes[512] = "";
 	size_t used = 0;
 	int route;
 
 	for (route = BPS_ROUTE_TAKE + 1; route < BPS_N_ROUTES; route++) {
-		if (counts[coll][route].calls == 0)
+		struct bps_count pass = total(coll, (enum bps_route)route);
+
+		if (pass.calls == 0)
 			continue;
-		passed += counts[coll][route].calls;
+		passed += pass.calls;
 		used += (size_t)snprintf(passes + used, sizeof(passes) - used,
 		                         " %s=%llu/%llu", bps_route_label(route),
-		                         (unsigned long long)counts[coll][route].calls,
-		                         (unsigned long long)counts[coll][route].bytes);
+		                         (unsigned long long)pass.calls,
+		                         (unsigned long long)pass.bytes);
 		if (used > sizeof(passes) - 64)
 			break;
 	}
 	bps_log_write("stats", "%s taken=%llu/%llu MB/s=%.1f passed=%llu%s", name,
-	              (unsigned long long)counts[coll][BPS_ROUTE_TAKE].calls,
-	              (unsigned long long)bytes,
-	              taken_ns[coll] ? (double)bytes * 1e3 / (double)taken_ns[coll] : 0.0,
+	              (unsigned long long)taken.calls, (unsigned long long)taken.bytes,
+	              taken_ns[coll] ? (double)taken.bytes * 1e3 / (double)taken_ns[coll]
+	                             : 0.0,
 	              (unsigned long long)passed, passes);
 }
 
