@@ -93,7 +93,10 @@ static void refuse(struct bps_peer *peer)
 	const char *why = (const char *)peer->welcome_payload;
 
 	bps_add_relaxed(&peer->server->counters.n_refused, 1);
-	bps_warn_limited(&refusals, "refused %s: %s", peer->conn->name, why);
+	if (peer->server->config.quiet) /* the peer says so, where it matters */
+		bps_debug("refused %s: %s", peer->conn->name, why);
+	else
+		bps_warn_limited(&refusals, "refused %s: %s", peer->conn->name, why);
 	peer->welcome.hdr.type = BPS_WIRE_REFUSE;
 	peer->welcome.hdr.payload_bytes = (uint32_t)strlen(why);
 }

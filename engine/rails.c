@@ -56,6 +56,7 @@ void bps_rails_keep(struct bps_rails *rails, uint32_t n)
 
 		if (uplink->n_slots > 0)
 			rails->window -= uplink->n_slots - BPS_SPARE_SLOTS;
+		rails->n_unanswered -= uplink->n_unanswered;
 		bps_uplink_close(uplink);
 	}
 }

@@ -377,10 +377,8 @@ void bps_uplink_close(struct bps_uplink *uplink)
 {
 	if (!uplink->conn)
 		return;
-	if (uplink->state == BPS_UPLINK_OPEN) {
-		uplink->bye.hdr.type = BPS_WIRE_BYE;
-		send_control(uplink, &uplink->bye);
-	}
+	uplink->bye.hdr.type = BPS_WIRE_BYE;
+	send_control(uplink, &uplink->bye);
 	bps_conn_close(uplink->conn);
 	uplink->conn = NULL;
 }

@@ -198,6 +198,17 @@ def connections_found(lab):
     connections(lab, {}, (2, 8))
 
 
+def connections_refused(lab):
+    """Servers without the memory for many: who is refused goes on with one.
+
+    For longer than it takes to find out that somebody is gone.
+    """
+    for megabytes in ("80M", "130M", "150M", "200M"):
+        job = lab.job("h1:1,h2:1,h3:1,h4:1", "sums", "-t", "4", str(1 << 20),
+                      env={"BPSMPI_SERVER_MEMORY_BYTES": megabytes})
+        job.check("colocated")
+
+
 def unknown_on_server(lab):
     """A server is told an interface that is not there: it lists what there is."""
     server = lab.serve("s1", "--bind", "eth7", wait=False)
@@ -224,4 +235,5 @@ CASES = [
 # In a lab that bounds each connection.
 BOUNDED = [
     ("several connections, found out", connections_found),
+    ("several connections, refused", connections_refused),
 ]
