@@ -10,10 +10,18 @@
 
 #include "tools/check.h"
 
+#define EXIT_CANNOT 2
+
 static const char help[] =
-	"usage: bpsmpi-check --plan N K [--bandwidth=SPEC]\n"
+	"usage: bpsmpi-check [--json] [--xml=FILE]\n"
+	"       bpsmpi-check --plan N K [--bandwidth=SPEC]\n"
 	"       bpsmpi-check --env\n"
 	"\n"
+	"Without options: this box, its CPUs, memory, network cards and GPUs, what this\n"
+	"process may use of them, and what is wrong here.\n"
+	"\n"
+	"  -x, --xml=FILE        the box that this file is about; lstopo FILE.xml writes it\n"
+	"  -j, --json            the box as JSON\n"
 	"  -p, --plan N K        what N boxes (2 or more) and K dedicated servers (0 or\n"
 	"                        more) should each sum, how long an operation takes then,\n"
 	"                        and what a ring takes\n"
@@ -24,9 +32,12 @@ static const char help[] =
 	"  -h, --help            print this\n"
 	"  -V, --version         print the version\n"
 	"\n"
-	"Exit status: 0 fine, 1 something is wrong, 2 wrong usage. See bpsmpi-check(1).\n";
+	"Exit status: 0 fine, 1 something is wrong, 2 it could not be looked at.\n"
+	"See bpsmpi-check(1).\n";
 
 static const struct option long_options[] = {
+	{ "xml", required_argument, NULL, 'x' },
+	{ "json", no_argument, NULL, 'j' },
 	{ "plan", required_argument, NULL, 'p' },
 	{ "bandwidth", required_argument, NULL, 'b' },
 	{ "env", no_argument, NULL, 'e' },
@@ -39,6 +50,7 @@ static const struct report {
 	char option;
 	int (*make)(const struct bps_check_options *options);
 } reports[] = {
+	{ 'x', bps_check_box }, /* the first: also made where none is chosen */
 	{ 'p', bps_check_plan },
 	{ 'e', bps_check_env },
 };
@@ -59,7 +71,7 @@ void bps_check_complain(const char *format, ...)
 static int usage(void)
 {
 	fputs("try bpsmpi-check --help\n", stderr);
-	return BPS_CHECK_USAGE;
+	return EXIT_CANNOT;
 }
 
 static int make_reports(const bool *wanted, const struct bps_check_options *options)
@@ -76,7 +88,9 @@ static int make_reports(const bool *wanted, const struct bps_check_options *opti
 		bps_check_complain("cannot write: %m");
 		return BPS_CHECK_WRONG;
 	}
-	return worst == BPS_CHECK_USAGE ? usage() : worst;
+	if (worst == BPS_CHECK_USAGE)
+		return usage();
+	return worst == BPS_CHECK_CANNOT ? EXIT_CANNOT : worst;
 }
 
 /* What is left on the command line is the K of --plan N K. */
@@ -100,13 +114,26 @@ static bool take_words(int n_words, char **words, struct bps_check_options *opti
 	return false;
 }
 
+static void take_option(int option, struct bps_check_options *options)
+{
+	if (option == 'b')
+		options->bandwidth = optarg;
+	if (option == 'j')
+		options->json = true;
+	if (option == 'p')
+		options->n_boxes = optarg;
+	if (option == 'x')
+		options->xml = optarg;
+}
+
 int main(int argc, char **argv)
 {
 	struct bps_check_options options = { 0 };
-	bool wanted[N_REPORTS] = { false }, any = false;
+	bool wanted[N_REPORTS] = { false }, others = false;
 	int option;
 
-	while ((option = getopt_long(argc, argv, "p:b:ehV", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "x:jp:b:ehV", long_options, NULL)) !=
+	       -1) {
 		if (option == 'h' || option == 'V') {
 			fputs(option == 'h' ? help : "bpsmpi-check " BPS_VERSION "\n",
 			      stdout);
@@ -114,20 +141,18 @@ int main(int argc, char **argv)
 		}
 		if (option == '?')
 			return usage();
-		if (option == 'b')
-			options.bandwidth = optarg;
-		if (option == 'p')
-			options.n_boxes = optarg;
+		take_option(option, &options);
 		for (size_t i = 0; i < N_REPORTS; i++)
 			wanted[i] |= reports[i].option == option;
 	}
 	if (!take_words(argc - optind, argv + optind, &options))
 		return usage();
-	for (size_t i = 0; i < N_REPORTS; i++)
-		any |= wanted[i];
-	if (!any) {
-		bps_check_complain("what should be checked? --plan N K, or --env");
+	for (size_t i = 1; i < N_REPORTS; i++)
+		others |= wanted[i];
+	if (options.json && others) {
+		bps_check_complain("--json shows the box alone");
 		return usage();
 	}
+	wanted[0] |= !others;
 	return make_reports(wanted, &options);
 }

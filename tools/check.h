@@ -5,10 +5,13 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 enum {
 	BPS_CHECK_FINE = 0,
 	BPS_CHECK_WRONG = 1, /* what was looked at is not as it should be */
-	BPS_CHECK_USAGE = 2, /* the command line */
+	BPS_CHECK_CANNOT,    /* it could not be looked at; as status 2 */
+	BPS_CHECK_USAGE,     /* the command line; 2 as well */
 };
 
 /* The command line; strings are borrowed from main(). */
@@ -16,7 +19,23 @@ struct bps_check_options {
 	const char *n_boxes; /* of --plan N K, NULL where it was not given */
 	const char *n_servers;
 	const char *bandwidth; /* NULL: not given */
+	const char *xml;       /* the same */
+	bool json;
 };
+
+struct bps_machine;
+
+/**
+ * bps_check_box() - this box, or the one in options->xml, as a tree or as JSON; after the
+ * tree of this box what the doctor finds.
+ */
+int bps_check_box(const struct bps_check_options *options);
+
+/** bps_box_print() - a tree, in lines of at most @width characters where words allow. */
+void bps_box_print(const struct bps_machine *machine, int width);
+
+/** bps_box_print_json() - the same in version 1 of the schema in bpsmpi-check(1). */
+void bps_box_print_json(const struct bps_machine *machine);
 
 /** bps_check_plan() - who should sum how much, and how long that takes. */
 int bps_check_plan(const struct bps_check_options *options);

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The doctor alone, on the running system: its findings on standard output, and their
+ * number as exit status (99: it failed).
+ */
+#include "tools/check-doctor.h"
+
+int main(void)
+{
+	int n = bps_doctor(NULL, stdout);
+
+	return n < 0 || n > 98 ? 99 : n;
+}

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Each finding of the doctor, provoked by facts that are made up here, and its absence.
+ */
+#include "tests/unit/base/unit.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+
+#include "tools/check-doctor-impl.h"
+
+/* A box that is fine: one card of 10 Gbit/s, a bridge that is off, and loopback. */
+static struct bps_doctor_facts facts;
+static char report[16384];
+
+static struct bps_addr address(const char *text)
+{
+	struct bps_addr addr = { .bytes = sizeof(addr.in) };
+
+	addr.in.sin_family = AF_INET;
+	assert_int_equal(inet_pton(AF_INET, text, &addr.in.sin_addr), 1);
+	return addr;
+}
+
+static struct bps_doctor_nic *add_nic(const char *name, const char *addr)
+{
+	struct bps_doctor_nic *nic = &facts.nics[facts.n_nics++];
+
+	*nic = (struct bps_doctor_nic){
+		.netif = { .addr = address(addr), .usable = true },
+		.up = true,
+	};
+	(void)snprintf(nic->netif.name, sizeof(nic->netif.name), "%s", name);
+	return nic;
+}
+
+static int set_up(void **state)
+{
+	struct bps_doctor_nic *nic;
+
+	facts = (struct bps_doctor_facts){
+		.host = "cpu3",
+		.memlock_bytes = UINT64_MAX,
+		.shm = true,
+		.shm_free_bytes = UINT64_C(1) << 30,
+		.n_online = 8,
+		.n_usable = 8,
+		.n_granted = UINT32_MAX,
+		.own = { address("10.1.2.3") },
+		.n_own = 1,
+		.tcp_rmem = { 4096, 131072, 6291456 },
+		.tcp_wmem = { 4096, 16384, 4194304 },
+	};
+	nic = add_nic("eth0", "10.1.2.3");
+	nic->hardware = true;
+	nic->mbits = nic->can_mbits = 10000;
+	nic = add_nic("docker0", "172.17.0.1");
+	nic->netif.inner = true;
+	nic->netif.usable = nic->up = false;
+	add_nic("lo", "127.0.0.1")->netif.loopback = true;
+	return 0;
+}
+
+/* Findings and report, whose line ends and indents are single blanks. */
+static int examine(void)
+{
+	FILE *out = fmemopen(report, sizeof(report), "w");
+	size_t used = 0;
+	int n;
+
+	assert_non_null(out);
+	n = bps_doctor_examine(&facts, out);
+	assert_int_equal(fclose(out), 0);
+	for (const char *at = report; *at; at++) {
+		char c = *at == '\n' ? ' ' : *at;
+
+		if (c != ' ' || (used && report[used - 1] != ' '))
+			report[used++] = c;
+	}
+	report[used] = '\0';
+	return n;
+}
+
+/* One finding of this check, with these parts. */
+static void assert_finding(const char *check, const char *found, const char *type)
+{
+	char head[128];
+
+	(void)snprintf(head, sizeof(head), "cpu3, %s: ", check);
+	assert_int_equal(examine(), 1);
+	assert_memory_equal(report, head, strlen(head));
+	assert_contains(report, found);
+	assert_contains(report, " cost: ");
+	assert_contains(report, " remedy: ");
+	assert_contains(report, type);
+}
+
+static void a_box_that_is_fine_has_none(void **state)
+{
+	assert_int_equal(examine(), 0);
+	assert_string_equal(report, "cpu3: nothing is wrong here ");
+}
+
+static void lines_keep_to_the_width(void **state)
+{
+	FILE *out = fmemopen(report, sizeof(report), "w");
+	size_t n_lines = 0;
+
+	facts.n_own = 0;
+	facts.shm = false;
+	assert_int_equal(bps_doctor_examine(&facts, out), 2);
+	assert_int_equal(fclose(out), 0);
+	/* Commands are not broken; these are short. */
+	for (const char *line = report; *line; line += strcspn(line, "\n") + 1) {
+		assert_true(strcspn(line, "\n") <= 80);
+		assert_true(line[strcspn(line, "\n") - 1] != ' ');
+		n_lines++;
+	}
+	assert_true(n_lines > 8);
+}
+
+static void memlock_matters_with_a_verbs_device(void **state)
+{
+	facts.memlock_bytes = 64 << 10;
+	assert_int_equal(examine(), 0);
+	(void)strcpy(facts.verbs, "mlx5_0");
+	assert_finding("memlock",
+	               "may lock 64 KiB of memory, and there is the RDMA "
+	               "device mlx5_0",
+	               "ulimit -l unlimited");
+	facts.memlock_bytes = UINT64_C(1) << 30;
+	assert_int_equal(examine(), 0);
+}
+
+static void shm_is_for_open_mpi(void **state)
+{
+	facts.shm_free_bytes = UINT64_C(64) << 20;
+	assert_int_equal(examine(), 0);
+	facts.shm_free_bytes--;
+	assert_finding("shm", "/dev/shm has 63 MiB free", "mount -o remount,size=");
+	facts.shm = false;
+	assert_finding("shm", "there is no /dev/shm", "mount -t tmpfs");
+}
+
+static void cpus_that_are_not_allowed(void **state)
+{
+	facts.n_usable = 1;
+	assert_finding("cpus", "1 of 8 CPUs usable", "--bind-to none");
+	/* The quota counts against those that may be used. */
+	facts.n_granted = 1;
+	assert_finding("cpus", "1 of 8 CPUs usable", "--bind-to none");
+}
+
+static void a_quota_below_the_cpus(void **state)
+{
+	facts.n_granted = 8;
+	assert_int_equal(examine(), 0);
+	facts.n_granted = 2;
+	assert_finding("quota", "8 CPUs are seen, but control groups grant the time of 2",
+	               "mpirun -n 2 ");
+}
+
+static void variables_one_a_line(void **state)
+{
+	char text[] = "BPSMPI_SERVER is not a variable of ours\nBPSMPI_PORT: 'x'\n";
+
+	facts.variables = text;
+	assert_int_equal(examine(), 2);
+	assert_contains(report, "cpu3, variables: BPSMPI_SERVER is not a variable");
+	assert_contains(report, "cpu3, variables: BPSMPI_PORT: 'x' cost:");
+	text[0] = '\0';
+	assert_int_equal(examine(), 0);
+}
+
+static void a_card_without_link(void **state)
+{
+	struct bps_doctor_nic *nic = add_nic("eth1", "10.9.0.1");
+
+	nic->netif.usable = false;
+	assert_int_equal(examine(), 0); /* no hardware: a tunnel, a bridge */
+	nic->hardware = true;
+	assert_finding("down", "eth1 has the address 10.9.0.1, but no link",
+	               "ethtool eth1");
+	nic->up = false;
+	add_nic("eth1", "10.9.0.2")->netif.usable = false;
+	facts.nics[facts.n_nics - 1].hardware = true;
+	assert_finding("down", "eth1 has the address 10.9.0.1, but is switched off",
+	               "ip link set eth1 up");
+}
+
+static void a_card_below_what_it_can(void **state)
+{
+	facts.nics[0].mbits = 1000;
+	assert_finding("speed", "eth0 runs at 1000 Mbit/s, and the card can do 10000",
+	               "ethtool -s eth0 autoneg on");
+	facts.nics[0].can_mbits = 1000;
+	assert_int_equal(examine(), 0);
+	facts.nics[0].mbits = facts.nics[0].can_mbits = 100;
+	assert_finding("speed", "eth0 runs at 100 Mbit/s cost:", "autoneg on");
+	facts.nics[0].netif.usable = facts.nics[0].hardware = false;
+	assert_int_equal(examine(), 0);
+	facts.nics[0].netif.usable = true;
+	facts.nics[0].mbits = facts.nics[0].can_mbits = 0;
+	assert_int_equal(examine(), 0);
+}
+
+static void half_duplex(void **state)
+{
+	facts.nics[0].half_duplex = true;
+	facts.nics[0].netif.usable = facts.nics[0].hardware = false;
+	assert_int_equal(examine(), 0);
+	facts.nics[0].netif.usable = true;
+	add_nic("eth0", "10.1.2.4")->half_duplex = true;
+	assert_finding("duplex", "eth0 runs in half duplex", "ethtool -s eth0");
+}
+
+static void bridges_that_open_mpi_would_try(void **state)
+{
+	struct bps_doctor_nic *nic;
+
+	facts.nics[1].up = true; /* without a link: it is tried all the same */
+	assert_finding("bridges", "docker0 (172.17.0.1) leads to",
+	               "mpirun --mca btl_tcp_if_include eth0 ...");
+	/* By its address, whatever it is called; a second network of the hosts. */
+	(void)add_nic("mybridge", "192.168.122.1");
+	(void)add_nic("ib0", "10.2.2.3");
+	assert_finding("bridges", "docker0,mybridge (172.17.0.1) lead to",
+	               "mpirun --mca btl_tcp_if_include eth0,ib0 ...");
+	/* By its name, whatever its address; and not for an address that is not IPv4's.
+	 */
+	add_nic("br-0a1b2c", "172.18.0.1")->netif.inner = true;
+	assert_finding("bridges", "docker0,mybridge,br-0a1b2c (172.17.0.1) lead to",
+	               "eth0,ib0 ...");
+	nic = &facts.nics[facts.n_nics - 1];
+	nic->netif.addr = (struct bps_addr){ .in6.sin6_family = AF_INET6 };
+	nic->netif.addr.bytes = sizeof(nic->netif.addr.in6);
+	assert_finding("bridges", "docker0,mybridge (172.17.0.1) lead to",
+	               "eth0,ib0 ...");
+	/* Nothing else to name. */
+	for (int i = 0; i < facts.n_nics; i++) {
+		nic = &facts.nics[i];
+		nic->netif.usable &= !strcmp(nic->netif.name, "lo");
+		nic->hardware = false;
+	}
+	assert_finding("bridges", "docker0,mybridge",
+	               "--mca btl_tcp_if_exclude 127.0.0.0/8,docker0,mybridge ...");
+}
+
+static void a_bridge_to_the_network_is_fine(void **state)
+{
+	(void)add_nic("br0", "192.168.1.17");
+	(void)add_nic("eth2", "192.168.122.2");
+	assert_int_equal(examine(), 0);
+}
+
+static void the_own_name(void **state)
+{
+	facts.own[1] = address("127.0.1.1");
+	assert_int_equal(examine(), 0);
+	facts.n_own = 2;
+	assert_finding("name", "own name stands for 127.0.1.1", " 10.1.2.3 cpu3 ");
+	facts.n_own = 0;
+	(void)strcpy(facts.own_why, "'cpu3': Name or service not known");
+	assert_finding("name",
+	               "stands for no address ('cpu3': Name or service not known)",
+	               " 10.1.2.3 cpu3 ");
+	/* A host without a network needs no name. */
+	facts.nics[0].netif.usable = facts.nics[0].hardware = false;
+	assert_int_equal(examine(), 0);
+}
+
+static void buffers_hold_two_milliseconds(void **state)
+{
+	facts.tcp_rmem[2] = 2500000; /* 10 Gbit/s are 1.25 MB in a millisecond */
+	assert_int_equal(examine(), 0);
+	facts.tcp_rmem[2]--;
+	assert_finding("buffers", "may receive with a buffer of 2441 KiB",
+	               "sysctl -w net.ipv4.tcp_rmem='4096 131072 2500000'");
+	facts.tcp_rmem[2]++;
+	add_nic("eth9", "10.9.9.9")->mbits = 400000;
+	facts.nics[facts.n_nics - 1].netif.usable = false; /* nothing goes by it */
+	assert_int_equal(examine(), 0);
+	/* Where the speed is not known. */
+	facts.nics[0].mbits = 0;
+	assert_int_equal(examine(), 0);
+	facts.tcp_wmem[2] = 262143;
+	assert_finding("buffers", "may send with a buffer of 255 KiB",
+	               "sysctl -w net.ipv4.tcp_wmem='4096 16384 262144'");
+	facts.tcp_wmem[2] = 0; /* the kernel does not say */
+	assert_int_equal(examine(), 0);
+}
+
+static void a_list_of_servers_that_is_none(void **state)
+{
+	(void)strcpy(facts.servers_wrong, "BPSMPI_SERVERS: 'a[1-' has no end");
+	assert_finding("servers", "BPSMPI_SERVERS: 'a[1-' has no end",
+	               "export BPSMPI_SERVERS=");
+}
+
+static void each_answer_of_a_server(void **state)
+{
+	static const struct {
+		enum bps_doctor_answer answer;
+		const char *detail, *found, *remedy;
+	} cases[] = {
+		{ BPS_DOCTOR_NO_NAME, "'s1': unknown",
+		  "no address is known: 's1': unknown", "DNS" },
+		{ BPS_DOCTOR_REFUSED, "", "connection refused", "--port 7005" },
+		{ BPS_DOCTOR_TIMED_OUT, "", "no answer at all", "--add-port=7005/tcp" },
+		{ BPS_DOCTOR_UNREACHABLE, "No route to host",
+		  "not reachable: No route to host", "no route leads there" },
+		{ BPS_DOCTOR_SILENT, "", "then nothing comes", "'sport = :7005'" },
+		{ BPS_DOCTOR_FOREIGN, "it says 'SSH-2'",
+		  ": not a bpsmpi-server: it says 'SSH-2'", "'sport = :7005'" },
+		{ BPS_DOCTOR_PROTOCOL, "protocol 9", ": of another version",
+		  "same version" },
+		{ BPS_DOCTOR_SOFTWARE, "9.9 on x", ": of another version",
+		  "same version" },
+		{ BPS_DOCTOR_REJECTS, "full", "it takes no more jobs: full", "--memory" },
+	};
+	struct bps_doctor_server server = { .name = "s1:7005", .port = 7005 };
+
+	facts.servers = &server;
+	facts.n_servers = 1;
+	assert_int_equal(examine(), 0); /* BPS_DOCTOR_FINE */
+	assert_int_equal(sizeof(cases) / sizeof(cases[0]), BPS_DOCTOR_N_ANSWERS - 1);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		server.answer = cases[i].answer;
+		(void)strcpy(server.detail, cases[i].detail);
+		assert_finding("servers", cases[i].found, cases[i].remedy);
+		assert_contains(report, "servers: s1:7005: ");
+	}
+}
+
+static void servers_with_one_trouble_are_one_finding(void **state)
+{
+	struct bps_doctor_server *servers = calloc(100, sizeof(*servers));
+
+	facts.servers = servers;
+	facts.n_servers = 100;
+	for (unsigned i = 0; i < 100; i++) {
+		(void)snprintf(servers[i].name, sizeof(servers[i].name), "s%u:7000", i);
+		servers[i].port = 7000;
+		servers[i].answer = i < 40 ? BPS_DOCTOR_REFUSED : BPS_DOCTOR_FINE;
+	}
+	servers[50].answer = BPS_DOCTOR_TIMED_OUT;
+	assert_int_equal(examine(), 2);
+	assert_contains(report, "s6:7000, s7:7000 and 32 more: connection refused");
+	assert_contains(report, "servers: s50:7000: no answer at all");
+	/* The longest names that there can be. */
+	for (unsigned i = 0; i < 20; i++)
+		memset(servers[i].name, 'n', sizeof(servers[i].name) - 1);
+	assert_int_equal(examine(), 2);
+	assert_contains(report, "nnn and 32 more: connection refused");
+	/* The same answer, but not the same words. */
+	(void)strcpy(servers[39].detail, "otherwise");
+	assert_int_equal(examine(), 3);
+	/* The remedy names the port. */
+	servers[38].port = 7001;
+	assert_int_equal(examine(), 4);
+	assert_contains(report, "bpsmpi-server --port 7001");
+	free(servers);
+}
+
+static void what_a_peer_says_stays_text(void **state)
+{
+	struct bps_doctor_server server = {
+		.name = "s1:7000",
+		.answer = BPS_DOCTOR_REJECTS,
+		.detail = "a\033[2Jb\nc",
+	};
+
+	facts.servers = &server;
+	facts.n_servers = 1;
+	assert_finding("servers", "a?[2Jb?c", "--memory");
+}
+
+#define TEST(f) cmocka_unit_test_setup(f, set_up)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_box_that_is_fine_has_none),
+		TEST(lines_keep_to_the_width),
+		TEST(memlock_matters_with_a_verbs_device),
+		TEST(shm_is_for_open_mpi),
+		TEST(cpus_that_are_not_allowed),
+		TEST(a_quota_below_the_cpus),
+		TEST(variables_one_a_line),
+		TEST(a_card_without_link),
+		TEST(a_card_below_what_it_can),
+		TEST(half_duplex),
+		TEST(bridges_that_open_mpi_would_try),
+		TEST(a_bridge_to_the_network_is_fine),
+		TEST(the_own_name),
+		TEST(buffers_hold_two_milliseconds),
+		TEST(a_list_of_servers_that_is_none),
+		TEST(each_answer_of_a_server),
+		TEST(servers_with_one_trouble_are_one_finding),
+		TEST(what_a_peer_says_stays_text),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

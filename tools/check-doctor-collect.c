@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Where the doctor's facts come from. */
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "base/cpuset.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "tools/check-doctor-impl.h"
+#include "topology/bandwidth.h"
+
+#define DEFAULT_PORT 7000 /* of BPSMPI_SERVERS */
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* -- the box -- */
+
+static void find_verbs(struct bps_doctor_facts *facts)
+{
+	DIR *dir = opendir("/sys/class/infiniband");
+	struct dirent *entry;
+
+	while (dir && !facts->verbs[0] && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.')
+			(void)snprintf(facts->verbs, sizeof(facts->verbs), "%.63s",
+			               entry->d_name);
+	if (dir)
+		closedir(dir);
+}
+
+static void collect_memory(struct bps_doctor_facts *facts)
+{
+	struct rlimit limit;
+	struct statvfs status;
+
+	facts->memlock_bytes = UINT64_MAX;
+	if (!getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY)
+		facts->memlock_bytes = limit.rlim_cur;
+	find_verbs(facts);
+	facts->shm = statvfs("/dev/shm", &status) == 0;
+	if (facts->shm)
+		facts->shm_free_bytes = (uint64_t)status.f_bavail * status.f_frsize;
+}
+
+static void collect_cpus(struct bps_doctor_facts *facts)
+{
+	long n_online = sysconf(_SC_NPROCESSORS_ONLN);
+	struct bps_cpuset allowed;
+
+	facts->n_online = n_online > 0 ? (uint32_t)n_online : 0;
+	facts->n_usable = facts->n_online;
+	if (bps_cpuset_allowed(&allowed) == 0)
+		facts->n_usable = bps_cpuset_count(&allowed);
+	facts->n_granted = bps_cpu_quota("");
+}
+
+/* -- the network -- */
+
+/* The fastest of what an interface supports, as far as the old call tells: 0, unknown. */
+static uint32_t most_mbits(uint32_t supported)
+{
+	static const struct {
+		uint32_t modes, mbits;
+	} rows[] = {
+		{ SUPPORTED_40000baseKR4_Full | SUPPORTED_40000baseCR4_Full |
+		          SUPPORTED_40000baseSR4_Full | SUPPORTED_40000baseLR4_Full,
+		  40000 },
+		{ SUPPORTED_10000baseT_Full | SUPPORTED_10000baseKX4_Full |
+		          SUPPORTED_10000baseKR_Full,
+		  10000 },
+		{ SUPPORTED_2500baseX_Full, 2500 },
+		{ SUPPORTED_1000baseT_Full | SUPPORTED_1000baseKX_Full, 1000 },
+		{ SUPPORTED_100baseT_Full, 100 },
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++)
+		if (supported & rows[i].modes)
+			return rows[i].mbits;
+	return 0;
+}
+
+static void ask_driver(int fd, struct bps_doctor_nic *nic)
+{
+	struct ethtool_cmd command = { .cmd = ETHTOOL_GSET };
+	struct ifreq request = { .ifr_data = (void *)&command };
+	double bytes_per_s;
+
+	if (bps_nic_speed("/sys/class/net", nic->netif.name, &bytes_per_s))
+		return;
+	nic->mbits = (uint32_t)(bytes_per_s / 125e3);
+	memcpy(request.ifr_name, nic->netif.name, IF_NAMESIZE);
+	if (ioctl(fd, SIOCETHTOOL, &request))
+		return;
+	nic->half_duplex = command.duplex == DUPLEX_HALF;
+	nic->can_mbits = most_mbits(command.supported);
+}
+
+static void ask_kernel(int fd, struct bps_doctor_nic *nic)
+{
+	char path[64];
+	struct ifreq request = { 0 };
+
+	memcpy(request.ifr_name, nic->netif.name, IF_NAMESIZE);
+	if (ioctl(fd, SIOCGIFFLAGS, &request) == 0)
+		nic->up = request.ifr_flags & IFF_UP;
+	(void)snprintf(path, sizeof(path), "/sys/class/net/%s/device", nic->netif.name);
+	nic->hardware = access(path, F_OK) == 0;
+	ask_driver(fd, nic);
+}
+
+static void collect_nics(struct bps_doctor_facts *facts)
+{
+	struct bps_netif list[BPS_NETIF_MAX];
+	int n = bps_netif_list(list, BPS_NETIF_MAX);
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	facts->n_nics = n > 0 ? n : 0;
+	for (int i = 0; i < facts->n_nics; i++) {
+		facts->nics[i] = (struct bps_doctor_nic){ .netif = list[i] };
+		ask_kernel(fd, &facts->nics[i]);
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+static void collect_name(struct bps_doctor_facts *facts)
+{
+	if (gethostname(facts->host, sizeof(facts->host) - 1) || !facts->host[0])
+		(void)snprintf(facts->host, sizeof(facts->host), "this host");
+	facts->n_own =
+		bps_addr_resolve(facts->host, 0, facts->own, (int)COUNT(facts->own),
+	                         facts->own_why, sizeof(facts->own_why));
+	if (facts->n_own < 0)
+		facts->n_own = 0;
+}
+
+/* Three numbers; anything else is left unknown. */
+static void collect_buffer(const char *path, uint64_t *ret_bytes)
+{
+	char text[128], *at = text;
+
+	if (bps_file_read(path, text, sizeof(text)) < 0)
+		return;
+	for (int i = 0; i < 3; i++)
+		ret_bytes[i] = strtoull(at, &at, 10);
+}
+
+/* -- the configuration -- */
+
+/* What stands behind "bpsmpi <host>:<pid> <folder>: " in each line. */
+static void strip_lines(char *text)
+{
+	char *to = text, *rest = NULL;
+
+	for (char *line = strtok_r(text, "\n", &rest); line;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		char *colon = strstr(line, ": ");
+		const char *from = colon ? colon + 2 : line;
+		size_t n = strlen(from);
+
+		memmove(to, from, n);
+		to[n] = '\n';
+		to += n + 1;
+	}
+	*to = '\0';
+}
+
+static char *read_lines(int fd)
+{
+	off_t end = lseek(fd, 0, SEEK_END);
+	size_t n = end > 0 ? (size_t)end : 0;
+	char *text = malloc(n + 1);
+	ssize_t got;
+
+	if (!text)
+		return NULL;
+	got = pread(fd, text, n, 0);
+	text[got > 0 ? got : 0] = '\0';
+	strip_lines(text);
+	return text;
+}
+
+/* The parser tells the log what is wrong, so it is listened to there. */
+static int collect_variables(char *const *env, struct bps_config *config,
+                             struct bps_doctor_facts *facts)
+{
+	int fd = memfd_create("bpsmpi-check", MFD_CLOEXEC);
+	int log_fd;
+
+	if (fd < 0)
+		return -errno;
+	log_fd = bps_log_set_fd(fd);
+	(void)bps_config_parse(config, env);
+	(void)bps_log_set_fd(log_fd);
+	facts->variables = read_lines(fd);
+	close(fd);
+	return facts->variables ? 0 : -ENOMEM;
+}
+
+static int probe_servers(const struct bps_hostlist *list, struct bps_doctor_facts *facts)
+{
+	struct bps_doctor_server *servers = calloc(list->n_hosts, sizeof(*servers));
+
+	if (!servers)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < list->n_hosts; i++) {
+		const struct bps_host *host = &list->hosts[i];
+
+		servers[i].port = host->port;
+		(void)snprintf(servers[i].name, sizeof(servers[i].name),
+		               strchr(host->name, ':') ? "[%s]:%u" : "%s:%u", host->name,
+		               host->port);
+	}
+	facts->servers = servers;
+	facts->n_servers = list->n_hosts;
+	return bps_doctor_probe(servers, list->hosts, list->n_hosts);
+}
+
+static int collect_servers(const struct bps_config *config,
+                           struct bps_doctor_facts *facts)
+{
+	struct bps_hostlist list;
+	int r;
+
+	if (!config->servers[0])
+		return 0;
+	r = bps_hostlist_parse("BPSMPI_SERVERS", config->servers, DEFAULT_PORT, &list,
+	                       facts->servers_wrong, sizeof(facts->servers_wrong));
+	if (!r)
+		r = probe_servers(&list, facts);
+	else if (r != -ENOMEM)
+		r = 0; /* a finding */
+	bps_hostlist_deinit(&list);
+	return r;
+}
+
+int bps_doctor_collect(char *const *env, struct bps_doctor_facts *ret_facts)
+{
+	struct bps_config config = { 0 };
+	int r;
+
+	*ret_facts = (struct bps_doctor_facts){ 0 };
+	collect_name(ret_facts);
+	collect_memory(ret_facts);
+	collect_cpus(ret_facts);
+	collect_nics(ret_facts);
+	collect_buffer("/proc/sys/net/ipv4/tcp_rmem", ret_facts->tcp_rmem);
+	collect_buffer("/proc/sys/net/ipv4/tcp_wmem", ret_facts->tcp_wmem);
+	r = collect_variables(env, &config, ret_facts);
+	if (!r)
+		r = collect_servers(&config, ret_facts);
+	if (r)
+		bps_error("cannot look at the configuration: %s", strerrordesc_np(-r));
+	return r;
+}
+
+void bps_doctor_facts_deinit(struct bps_doctor_facts *facts)
+{
+	free(facts->variables);
+	free(facts->servers);
+	facts->variables = NULL;
+	facts->servers = NULL;
+	facts->n_servers = 0;
+}
