@@ -138,21 +138,25 @@ static bool in_range(const struct bps_config_row *row, int64_t value)
 	return value >= row->min && value <= row->max;
 }
 
+/* A number that the library finds by itself, unless it is given: 0 until then. */
+static bool may_be_auto(const struct bps_config_row *row)
+{
+	return (row->type == BPS_CONFIG_BYTES || row->type == BPS_CONFIG_INT) &&
+	       strcmp(row->def, "auto") == 0;
+}
+
 static int set_number(const struct bps_config_row *row, const char *text, void *field)
 {
 	int64_t value;
 
+	if (may_be_auto(row) && strcasecmp(text, row->def) == 0) {
+		*(int32_t *)field = 0;
+		return 0;
+	}
 	if (parse_int(text, &value) || !in_range(row, value))
 		return -EINVAL;
 	*(int32_t *)field = (int32_t)value;
 	return 0;
-}
-
-/* A number of bytes that the library finds by itself, unless it is given: 0 until then.
- */
-static bool may_be_auto(const struct bps_config_row *row)
-{
-	return row->type == BPS_CONFIG_BYTES && strcmp(row->def, "auto") == 0;
 }
 
 static int set_bytes(const struct bps_config_row *row, const char *text, void *field)
@@ -257,7 +261,8 @@ static void describe_allowed(const struct bps_config_row *row, char *text,
 		break;
 	case BPS_CONFIG_INT:
 		(void)snprintf(text, text_bytes,
-		               "a number%s%s from %" PRId64 " to %" PRId64, of, row->unit,
+		               "%sa number%s%s from %" PRId64 " to %" PRId64,
+		               may_be_auto(row) ? "auto or " : "", of, row->unit,
 		               row->min, row->max);
 		break;
 	case BPS_CONFIG_BYTES:
@@ -433,7 +438,11 @@ void bps_config_format(const struct bps_config *config, enum bps_config_index in
 		(void)snprintf(ret_text, text_bytes, "%d", *(const bool *)field);
 		break;
 	case BPS_CONFIG_INT:
-		(void)snprintf(ret_text, text_bytes, "%" PRId32, *(const int32_t *)field);
+		if (may_be_auto(row) && *(const int32_t *)field == 0)
+			(void)snprintf(ret_text, text_bytes, "%s", row->def);
+		else
+			(void)snprintf(ret_text, text_bytes, "%" PRId32,
+			               *(const int32_t *)field);
 		break;
 	case BPS_CONFIG_BYTES:
 		if (may_be_auto(row) && *(const uint64_t *)field == 0) {

@@ -256,7 +256,8 @@ static int join(struct bps_peer *peer, const struct bps_wire_hello *hello, char 
 			text, text_bytes,
 			"the memory bound of %llu bytes is reached; start the server "
 			"with a larger --memory, or the job with a smaller "
-			"BPSMPI_WINDOW_BYTES or BPSMPI_PARTITION_BYTES",
+			"BPSMPI_WINDOW_BYTES, BPSMPI_PARTITION_BYTES or "
+			"BPSMPI_CONNECTIONS",
 			(unsigned long long)server->config.memory_bytes);
 	HASH_FIND(hh, server->jobs, hello->job, sizeof(hello->job), job);
 	if (job &&

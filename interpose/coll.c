@@ -242,14 +242,15 @@ static int carry(const struct bps_mpi *mpi, const struct bps_comm *comm,
 /* -- MPI_Allreduce -- */
 
 /* So many times the ranks compare for nothing: then the communicator's rest passes. */
-#define MAX_COMPARED 32u
+#define MAX_IN_VAIN 32u
 
 /*
  * The ranks of @comm compare what they found an operation to be: processors may differ,
- * and code with them. All of them come here with a call, before any other step of it.
+ * and code with them, and MPI lets each rank bring an operation of its own. So all of
+ * them come here with every such call, before any other step of it.
  */
-static void compare(const struct bps_mpi *mpi, struct bps_comm *comm,
-                    struct bps_recognised mine)
+static bool alike(const struct bps_mpi *mpi, struct bps_comm *comm,
+                  struct bps_recognised mine)
 {
 	int number = (int)mine.dtype << 8 | (int)mine.redop;
 	int ends[2] = { number, -number }, least[2] = { -1, 0 };
@@ -257,28 +258,26 @@ static void compare(const struct bps_mpi *mpi, struct bps_comm *comm,
 	                        comm->handle);
 
 	if (rc == mpi->success && least[0] == -least[1]) {
-		if (least[0] != 0)
-			comm->trust = BPS_TRUST_YES;
-		else if (++comm->n_compared == MAX_COMPARED)
-			comm->trust = BPS_TRUST_NO;
-		return;
+		comm->n_in_vain = least[0] == 0 ? comm->n_in_vain + 1 : 0;
+		return least[0] != 0;
 	}
-	comm->trust = BPS_TRUST_NO;
+	comm->n_in_vain = MAX_IN_VAIN;
 	if (rc == mpi->success && comm->rank == 0)
-		bps_warn("the ranks of a communicator of %u find an operation that the "
-		         "program made to do different things, as code for different "
-		         "processors may; calls with such operations on it go to the MPI "
-		         "library",
+		bps_warn("an operation that the program made does other things on one "
+		         "rank of a communicator of %u than on another: it is another "
+		         "one, or made for another processor; calls with such operations "
+		         "on it go to the MPI library",
 		         comm->size);
+	return false;
 }
 
 /*
  * An operation of the application on elements of two bytes: BPS_ROUTE_TAKE with the type
  * and operation of ours that it is. What comes before a comparison is equal on all ranks.
  */
-static enum bps_route route_userop(const struct bps_mpi *mpi, bps_handle type,
-                                   bps_handle op, bps_handle handle,
-                                   struct bps_stage_call *ret_call)
+static enum bps_route route_userop(const struct bps_mpi *mpi, const void *input,
+                                   int count, bps_handle type, bps_handle op,
+                                   bps_handle handle, struct bps_stage_call *ret_call)
 {
 	struct bps_comm *comm = bps_comm_find(&bps_job, handle);
 	struct bps_recognised kind;
@@ -287,12 +286,10 @@ static enum bps_route route_userop(const struct bps_mpi *mpi, bps_handle type,
 		return BPS_ROUTE_SETUP;
 	if (comm->route != BPS_ROUTE_TAKE && comm->route != BPS_ROUTE_YOUNG)
 		return comm->route;
-	if (comm->trust == BPS_TRUST_NO)
+	if (comm->n_in_vain >= MAX_IN_VAIN)
 		return BPS_ROUTE_TYPE;
-	kind = bps_userop_kind(mpi, op, type);
-	if (comm->trust == BPS_TRUST_UNKNOWN)
-		compare(mpi, comm, kind);
-	if (comm->trust != BPS_TRUST_YES || kind.dtype == BPS_DTYPE_NONE)
+	kind = bps_userop_kind(mpi, op, type, input, count);
+	if (!alike(mpi, comm, kind))
 		return BPS_ROUTE_TYPE;
 	ret_call->dtype = kind.dtype;
 	ret_call->redop = kind.redop;
@@ -307,7 +304,8 @@ static bool is_userop(const struct bps_mpi *mpi, int count, bps_handle type,
 	int size = 0;
 
 	if (count <= 0 || 2 * (uint64_t)count < bps_job.least_bytes ||
-	    !bps_userop_known(mpi, op) || type == mpi->type_null)
+	    !bps_job.config.user_ops || !bps_userop_known(mpi, op) ||
+	    type == mpi->type_null)
 		return false;
 	known = bps_abi_type(mpi, type);
 	if (known)
@@ -365,7 +363,9 @@ static enum bps_route route_allreduce(const struct bps_mpi *mpi, const void *cal
 		return BPS_ROUTE_INTERNAL;
 	if (bps_job.config.mode == BPS_MODE_NEVER)
 		return BPS_ROUTE_NEVER;
-	route = userop ? route_userop(mpi, type, op, comm, ret_call) : BPS_ROUTE_TAKE;
+	route = userop ? route_userop(mpi, sendbuf == mpi->in_place ? recvbuf : sendbuf,
+	                              count, type, op, comm, ret_call)
+	               : BPS_ROUTE_TAKE;
 	if (route != BPS_ROUTE_TAKE)
 		return route;
 	*ret_comm = bps_comm_get(&bps_job, comm, call.bytes);

@@ -15,12 +15,6 @@
 #include "interpose/route.h"
 #include "interpose/tune.h"
 
-/*
- * Whether the ranks have found the same about an operation of the application, so that
- * each may go by what it finds itself.
- */
-enum bps_trust { BPS_TRUST_UNKNOWN, BPS_TRUST_YES, BPS_TRUST_NO };
-
 struct bps_comm {
 	struct bps_list link; /* in job->comms, under its lock */
 	bps_handle handle;
@@ -34,8 +28,7 @@ struct bps_comm {
 	uint32_t *local_ranks;       /* of this box, world ranks, by index */
 	struct bps_comm_card *cards; /* [size], for the setup */
 	uint64_t young_bytes;        /* of its calls before the setup */
-	enum bps_trust trust;        /* in what ranks find out about operations */
-	uint32_t n_compared;         /* calls before which they found out nothing */
+	uint32_t n_in_vain;          /* comparisons of late that found no operation */
 	struct bps_cost *cost;       /* what was learnt; NULL but in mode auto */
 	struct bps_stage_shape shape;
 	struct bps_stage *stage; /* NULL where all ranks are in one box; there: */

@@ -23,6 +23,8 @@
  */
 #define MORE     4u
 #define WORTH_IT 1.3
+/* A loss at the wrong time makes an exchange look slow. */
+#define N_TRIES 2u
 
 /* The fastest exchange of each link so far: boxes first, then dedicated servers. */
 static int take_part(const struct bps_job *job, uint32_t round, int64_t *rates,
@@ -86,7 +88,7 @@ static int probe_many(struct bps_job *job, bool leads, uint32_t n_connections,
 {
 	const struct bps_mpi *mpi = job->mpi;
 	struct bps_reason reason;
-	uint32_t server = 0;
+	uint32_t server = 0, try;
 	int64_t mine = 0;
 	uint64_t rate;
 	bool ready;
@@ -96,8 +98,11 @@ static int probe_many(struct bps_job *job, bool leads, uint32_t n_connections,
 	                          &server) &&
 	        bps_servers_greet(job, server, n_connections, &reason) == 0;
 	mpi->Barrier(mpi->comm_world);
-	if (ready && bps_engine_probe(job->engine, server, ROUND_NS, &rate, &reason) == 0)
-		mine = (int64_t)rate;
+	for (try = 0; ready && try < N_TRIES; try++) {
+		if (bps_engine_probe(job->engine, server, ROUND_NS, &rate, &reason) < 0)
+			break;
+		mine = (int64_t)rate > mine ? (int64_t)rate : mine;
+	}
 	return mpi->Allreduce(&mine, ret_rate, 1, mpi->type[BPS_MPI_INT64_T],
 	                      mpi->op[BPS_MAX], mpi->comm_world) == mpi->success
 	               ? 0
@@ -115,10 +120,14 @@ static void raise_rates(struct bps_rates *rates, uint32_t n, int64_t one, int64_
 	}
 }
 
-/* How many connections fill a link, and how fast it is then. */
+/*
+ * How many connections fill a link, and how fast it is then: more and more as long as
+ * that pays; where they are given, those.
+ */
 static int fill_link(struct bps_job *job, bool leads, uint32_t *ret_n)
 {
 	uint32_t n = job->boxes.n_boxes + job->hosts.n_hosts, i;
+	uint32_t given = (uint32_t)job->config.connections;
 	int64_t rate = 0, one, more = 0;
 	int error;
 
@@ -126,7 +135,7 @@ static int fill_link(struct bps_job *job, bool leads, uint32_t *ret_n)
 		rate = job->rates.all[i] > rate ? job->rates.all[i] : rate;
 	one = rate;
 	*ret_n = 1;
-	for (i = MORE; i <= BPS_WIRE_MAX_CONNECTIONS; i *= MORE) {
+	for (i = given ? given : MORE; i <= BPS_WIRE_MAX_CONNECTIONS; i *= MORE) {
 		error = probe_many(job, leads, i, &more);
 		if (error < 0)
 			return error;
@@ -137,6 +146,8 @@ static int fill_link(struct bps_job *job, bool leads, uint32_t *ret_n)
 			break;
 		*ret_n = i;
 		rate = more;
+		if (given)
+			break;
 	}
 	raise_rates(&job->rates, n, one, rate);
 	return 0;
@@ -144,22 +155,18 @@ static int fill_link(struct bps_job *job, bool leads, uint32_t *ret_n)
 
 /*
  * Some networks bound the rate of a connection, not only that of a link. A leader has its
- * link full if it has connections enough to all servers together; one that is refused
- * them goes on with one to each.
+ * link full if it has connections enough to all servers together.
  */
 static int choose_connections(struct bps_job *job, bool leads, int error)
 {
 	uint32_t others = job->n_servers - (bps_servers_carried(job) ? 1 : 0), n;
-	struct bps_reason reason;
 	int r = fill_link(job, leads && error == 0, &n);
 
 	if (r < 0 || error < 0)
 		return error < 0 ? error : r;
-	job->n_connections = (n + others - 1) / others;
-	if (!leads)
-		return 0;
-	r = bps_servers_greet(job, BPS_SERVERS_ALL, job->n_connections, &reason);
-	return r < 0 ? bps_servers_greet(job, BPS_SERVERS_ALL, 1, &reason) : 0;
+	if (job->config.connections == 0)
+		job->n_connections = (n + others - 1) / others;
+	return 0;
 }
 
 /* -- what need not be measured -- */
@@ -205,6 +212,7 @@ static bool is_open(const struct bps_rates *rates, uint32_t i)
 int bps_servers_rate(struct bps_job *job, struct bps_reason *ret_reason)
 {
 	uint32_t n = job->boxes.n_boxes, k = job->hosts.n_hosts, i;
+	uint32_t given = (uint32_t)job->config.connections;
 	bool leads = job->boxes.leader[job->box] == job->rank, open = false;
 	struct bps_rates *rates = &job->rates;
 	struct bps_reason measured = { 0 };
@@ -219,10 +227,12 @@ int bps_servers_rate(struct bps_job *job, struct bps_reason *ret_reason)
 			rates->said[i] = (double)rates->all[i];
 	}
 	rates->mine[job->box] = 0;
-	if (open && job->config.mode != BPS_MODE_NEVER) /* nothing asks for them then */
+	job->n_connections = given > 0 ? given : 1;
+	if (open && job->config.mode != BPS_MODE_NEVER) { /* nothing asks for them then */
 		shared = measure(job, rates, &measured);
-	if (open && job->config.mode != BPS_MODE_NEVER && job->config.connections == 0)
-		shared = choose_connections(job, leads, shared);
+		if (given != 1)
+			shared = choose_connections(job, leads, shared);
+	}
 	bps_links_settle(rates->all, n, k, rates->boxes, rates->servers);
 	for (i = 0; i < n + k; i++) {
 		double *rate = i < n ? &rates->boxes[i] : &rates->servers[i - n];
@@ -230,6 +240,8 @@ int bps_servers_rate(struct bps_job *job, struct bps_reason *ret_reason)
 		if (rates->said[i] > 0)
 			*rate = rates->said[i];
 	}
+	if (error == 0 && shared == 0 && leads && job->config.mode != BPS_MODE_NEVER)
+		shared = bps_servers_greet_all(job, &measured);
 	if (error == 0 && shared < 0)
 		*ret_reason = measured;
 	return error < 0 ? error : shared;

@@ -231,12 +231,29 @@ static void try_every(struct trial *trial, uint16_t *a, uint16_t *b)
 	}
 }
 
+/* Of the program's own, that many beside as many others; a single one beside itself. */
+#define N_SAMPLE 32u
+
+static void try_sample(struct trial *trial, const uint16_t *sample, size_t count)
+{
+	size_t half = count - count / 2, n = half < N_SAMPLE ? half : N_SAMPLE;
+	uint16_t a[N_SAMPLE], b[N_SAMPLE]; /* @sample may lie at an odd place */
+
+	memcpy(a, sample, n * sizeof(*a));
+	memcpy(b, (const char *)sample + 2 * (count - n), n * sizeof(*b));
+	trial->a = a;
+	trial->b = b;
+	try_part(trial, 0, n, 0);
+}
+
 static void try_all(struct trial *trial, uint16_t *a, uint16_t *b)
 {
 	uint16_t numbers[N_CHOSEN];
 
 	trial->a = a;
 	trial->b = b;
+	if (!any_left(trial))
+		return;
 	cross(ordinary, COUNT(ordinary), a, b);
 	try_arrays(trial, COUNT(ordinary) * COUNT(ordinary));
 	for (size_t i = 0; i < N_CHOSEN; i++)
@@ -277,7 +294,29 @@ static void float_restore(uint32_t before)
 }
 #endif
 
-int bps_recognise(bps_combine_fn *combine, void *owner, struct bps_recognised *ret)
+static bool same(struct bps_recognised a, struct bps_recognised b)
+{
+	return a.dtype == b.dtype && a.redop == b.redop;
+}
+
+bool bps_recognise_again(bps_combine_fn *combine, void *owner, const uint16_t *sample,
+                         size_t count, struct bps_recognised kind)
+{
+	uint16_t arrays[2][N_SAMPLE + GUARD_COUNT];
+	struct trial trial = {
+		.combine = combine, .owner = owner, .in = arrays[0], .inout = arrays[1]
+	};
+	uint32_t held = float_hold();
+
+	for (size_t i = 0; i < COUNT(candidates); i++)
+		trial.left[i] = same(candidates[i].kind, kind);
+	try_sample(&trial, sample, count);
+	float_restore(held);
+	return any_left(&trial);
+}
+
+int bps_recognise(bps_combine_fn *combine, void *owner, const uint16_t *sample,
+                  size_t count_sample, struct bps_recognised *ret)
 {
 	const size_t count = N_ELEMENTS + 64;
 	struct trial trial = { .combine = combine, .owner = owner };
@@ -291,6 +330,7 @@ int bps_recognise(bps_combine_fn *combine, void *owner, struct bps_recognised *r
 	trial.in = arrays + 2 * count;
 	trial.inout = arrays + 3 * count;
 	held = float_hold();
+	try_sample(&trial, sample, count_sample);
 	try_all(&trial, arrays, arrays + count);
 	float_restore(held);
 	for (size_t i = 0; i < COUNT(candidates); i++)

@@ -15,6 +15,9 @@
  */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "base/types.h"
 
 /* inout[i] = in[i] op inout[i]; @in comes before @inout. Nonzero: it failed. */
@@ -27,9 +30,19 @@ struct bps_recognised {
 };
 
 /**
- * bps_recognise() - run @combine, on the calling thread, and say what it is.
+ * bps_recognise() - run @combine, on the calling thread, and say what it is. First over
+ * some of the @count elements at @sample, that the program has itself: one that does
+ * something else with these is not made to run over elements that it may not expect.
  * @combine may write count elements and reads no more; floating-point exceptions do not
  * trap meanwhile, and their flags are as before when this returns.
  * Return: 0 with *@ret set; -ENOMEM.
  */
-int bps_recognise(bps_combine_fn *combine, void *owner, struct bps_recognised *ret);
+int bps_recognise(bps_combine_fn *combine, void *owner, const uint16_t *sample,
+                  size_t count, struct bps_recognised *ret);
+
+/**
+ * bps_recognise_again() - whether @combine does with some of the @count elements at
+ * @sample what @kind does: it may go by more than its arguments.
+ */
+bool bps_recognise_again(bps_combine_fn *combine, void *owner, const uint16_t *sample,
+                         size_t count, struct bps_recognised kind);

@@ -72,7 +72,6 @@ static void name_colocated(struct bps_job *job)
 int bps_servers_name(struct bps_job *job)
 {
 	bool carried = bps_servers_carried(job);
-	uint32_t given = (uint32_t)job->config.connections;
 	uint32_t n_links = job->hosts.n_hosts + job->boxes.n_boxes;
 
 	job->rates = (struct bps_rates){
@@ -82,7 +81,7 @@ int bps_servers_name(struct bps_job *job)
 		.mine = calloc(n_links, sizeof(int64_t)),
 		.all = calloc(n_links, sizeof(int64_t)),
 	};
-	job->n_connections = given > 0 ? given : 1;
+	job->n_connections = 1; /* until rates are known */
 	job->n_servers = job->hosts.n_hosts + (carried ? job->boxes.n_boxes : 0);
 	job->servers = calloc(job->n_servers, sizeof(*job->servers));
 	if (!job->servers || !job->rates.boxes || !job->rates.servers ||
@@ -255,6 +254,15 @@ int bps_servers_greet(struct bps_job *job, uint32_t server, uint32_t n_connectio
 	return error;
 }
 
+int bps_servers_greet_all(struct bps_job *job, struct bps_reason *ret_reason)
+{
+	int r = bps_servers_greet(job, BPS_SERVERS_ALL, job->n_connections, ret_reason);
+
+	if (r == 0 || job->config.connections > 0)
+		return r;
+	return bps_servers_greet(job, BPS_SERVERS_ALL, 1, ret_reason);
+}
+
 int bps_servers_connect(struct bps_job *job, struct bps_reason *ret_reason)
 {
 	int error;
@@ -268,8 +276,7 @@ int bps_servers_connect(struct bps_job *job, struct bps_reason *ret_reason)
 	if (error == 0)
 		error = resolve(job, ret_reason);
 	if (error == 0)
-		error = bps_servers_greet(job, BPS_SERVERS_ALL, job->n_connections,
-		                          ret_reason);
+		error = bps_servers_greet_all(job, ret_reason);
 	job->connected = error == 0;
 	return error;
 }

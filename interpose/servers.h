@@ -51,6 +51,12 @@ int bps_servers_greet(struct bps_job *job, uint32_t server, uint32_t n_connectio
                       struct bps_reason *ret_reason);
 
 /**
+ * bps_servers_greet_all() - have job->n_connections to each; one, where they were found
+ * out, not given, and some server refuses so many.
+ */
+int bps_servers_greet_all(struct bps_job *job, struct bps_reason *ret_reason);
+
+/**
  * bps_servers_rate() - find out job->rates: what BPSMPI_BANDWIDTH says, else what the
  * kernel says of the box's interface, else by measuring; then also whether several
  * connections to a server carry more, unless BPSMPI_CONNECTIONS says how many there are.

@@ -83,12 +83,16 @@ int bps_op_create(const struct bps_mpi *mpi, const void *caller, void *function,
                   int commute, void *op)
 {
 	int rc = mpi->Op_create(function, commute, op);
+	struct userop *userop;
 
 	(void)caller;
-	if (rc != mpi->success || !commute || mpi->abi == BPS_ABI_NONE)
+	if (rc != mpi->success || mpi->abi == BPS_ABI_NONE)
 		return rc;
 	pthread_mutex_lock(&lock);
-	if (!find(mpi, load_handle(mpi, op)))
+	userop = find(mpi, load_handle(mpi, op));
+	if (userop) /* freed by a way that does not lead through us */
+		drop(userop);
+	if (commute)
 		add(load_handle(mpi, op));
 	pthread_mutex_unlock(&lock);
 	return rc;
@@ -212,10 +216,11 @@ static void remember(const struct bps_mpi *mpi, bps_handle op, bps_handle type,
 }
 
 struct bps_recognised bps_userop_kind(const struct bps_mpi *mpi, bps_handle op,
-                                      bps_handle type)
+                                      bps_handle type, const void *input, int count)
 {
+	const struct bps_recognised none = { BPS_DTYPE_NONE, BPS_REDOP_NONE };
 	struct subject subject = { mpi, op, type & mpi->handle_mask };
-	struct bps_recognised kind = { BPS_DTYPE_NONE, BPS_REDOP_NONE };
+	struct bps_recognised kind = none;
 	const struct verdict *verdict;
 
 	pthread_mutex_lock(&lock);
@@ -224,8 +229,13 @@ struct bps_recognised bps_userop_kind(const struct bps_mpi *mpi, bps_handle op,
 		kind = verdict->kind;
 	pthread_mutex_unlock(&lock);
 	if (verdict)
-		return kind;
-	if (is_plain(mpi, type) && bps_recognise(combine, &subject, &kind) < 0)
+		return kind.dtype == BPS_DTYPE_NONE ||
+		                       bps_recognise_again(combine, &subject, input,
+		                                           (size_t)count, kind)
+		               ? kind
+		               : none;
+	if (is_plain(mpi, type) &&
+	    bps_recognise(combine, &subject, input, (size_t)count, &kind) < 0)
 		return kind;
 	remember(mpi, op, subject.type, kind);
 	return kind;

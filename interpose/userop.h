@@ -27,9 +27,11 @@ int bps_type_free(const struct bps_mpi *mpi, const void *caller, void *type);
 bool bps_userop_known(const struct bps_mpi *mpi, bps_handle op);
 
 /**
- * bps_userop_kind() - which of ours @op is on @type. The first time it is run, through
- * PMPI_Reduce_local, in this call; never where @type is not two bytes side by side.
+ * bps_userop_kind() - which of ours @op is on @type. It is run, through
+ * PMPI_Reduce_local, in this call: over some of the @count elements at @input each time,
+ * and the first time over others, if it does with these what one of ours does; never
+ * where @type is not two bytes side by side.
  * dtype BPS_DTYPE_NONE: none, or it is not known.
  */
 struct bps_recognised bps_userop_kind(const struct bps_mpi *mpi, bps_handle op,
-                                      bps_handle type);
+                                      bps_handle type, const void *input, int count);

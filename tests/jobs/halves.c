@@ -2,10 +2,12 @@
 /*
  * 16-bit floats as programs have them that MPI gives no type: a type of two bytes and an
  * operation of their own. With "exact" what is summed is checked bit for bit, against
- * sums rounded once. Operations that are none of the library's pass.
+ * sums rounded once. Operations that are none of the library's pass; with "left", all do,
+ * and none is run but by the MPI library.
  */
 #include "tests/jobs/job.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +18,12 @@
 static uint64_t threshold_bytes = 256 << 10;
 static MPI_Datatype f16_type, bf16_type;
 static bool exact; /* what may be taken is */
+static bool left;  /* nothing is */
 
 /* -- operations -- */
+
+static bool tried;  /* an operation was run over what no call of ours brings or gives */
+static bool at_max; /* what the program is at */
 
 #define OPERATION(name, expression)                                             \
 	static void name(void *in, void *inout, int *count, MPI_Datatype *type) \
@@ -29,6 +35,7 @@ static bool exact; /* what may be taken is */
 		for (int i = 0; i < *count; i++) {                              \
 			uint16_t a = earlier[i], b = later[i];                  \
                                                                                 \
+			tried = tried || NAN16(a) || NAN16(b);                  \
 			later[i] = (expression);                                \
 		}                                                               \
 	}
@@ -40,6 +47,7 @@ OPERATION(sum_f16, f16_sum(a, b, false))
 OPERATION(sum_bf16, bf16_of(bf16_value(a) + bf16_value(b)))
 OPERATION(max_f16, !NAN16(a) && !NAN16(b) && ORDER(a) > ORDER(b) ? a : b)
 OPERATION(truncating_sum, f16_sum(a, b, true))
+OPERATION(sum_or_max, at_max ? (ORDER(a) > ORDER(b) ? a : b) : f16_sum(a, b, false))
 OPERATION(sum_by_type, *type == bf16_type ? bf16_of(bf16_value(a) + bf16_value(b))
                                           : f16_sum(a, b, false))
 
@@ -51,6 +59,19 @@ static void sum_f16_strided(void *in, void *inout, int *count, MPI_Datatype *typ
 	(void)type;
 	for (int i = 0; i < 2 * *count; i += 2)
 		b[i] = f16_sum(a[i], b[i], false);
+}
+
+/* Of numbers below 64; other such ones read behind a table, or never end. */
+static void sum_modulo_64(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+	const uint16_t *a = in;
+	uint16_t *b = inout;
+
+	(void)type;
+	for (int i = 0; i < *count; i++) {
+		tried = tried || a[i] >= 64 || b[i] >= 64;
+		b[i] = (a[i] + b[i]) % 64;
+	}
 }
 
 static MPI_Datatype new_type(void)
@@ -79,10 +100,10 @@ static void count_call(const struct call *call)
 {
 	uint64_t bytes = 2 * (uint64_t)call->count;
 
-	if (bytes >= threshold_bytes)
+	if (bytes >= threshold_bytes && !left)
 		bps_test_expect(BPS_TEST_ALLREDUCE, 1, bytes, call->passes);
 	else if (call->type == MPI_UINT16_T)
-		bps_test_expect(BPS_TEST_ALLREDUCE, 1, bytes, NULL);
+		bps_test_expect(BPS_TEST_ALLREDUCE, 1, bytes, left ? "type-or-op" : NULL);
 	else /* of another type, the library does not count the bytes */
 		bps_test_expect(BPS_TEST_ALLREDUCE, 1, 0, "type-or-op");
 }
@@ -298,6 +319,100 @@ static void disagree(MPI_Comm comm)
 	MPI_Op_free(&op);
 }
 
+/* Likewise, where all ranks had the same before. */
+static void disagree_later(MPI_Comm comm)
+{
+	struct call call = { .comm = comm, .type = f16_type, .count = MOST };
+
+	call.op = new_op(sum_f16, 1);
+	make(&call);
+	make(&call);
+	MPI_Op_free(&call.op);
+	disagree(comm);
+}
+
+/* One operation that is a sum, then a maximum, then a sum. */
+static void moody(MPI_Comm comm)
+{
+	struct call call = { .comm = comm, .type = f16_type, .count = MOST };
+
+	call.op = new_op(sum_or_max, 1);
+	make(&call);
+	at_max = call.is_max = true;
+	call.passes = "type-or-op";
+	make(&call);
+	make(&call);
+	at_max = call.is_max = false;
+	call.passes = NULL;
+	make(&call);
+	MPI_Op_free(&call.op);
+}
+
+/* Rank 0 has a new type for each call, the others keep theirs. */
+static void own_types(MPI_Comm comm)
+{
+	struct call call = { .comm = comm, .type = f16_type, .count = MOST };
+
+	call.op = new_op(sum_f16, 1);
+	for (int i = 0; i < 4; i++) {
+		call.type = bps_test_rank == 0 ? new_type() : f16_type;
+		make(&call);
+		if (bps_test_rank == 0)
+			MPI_Type_free(&call.type);
+	}
+	MPI_Op_free(&call.op);
+}
+
+/* An operation that is not made for any two bytes is run over the program's alone. */
+static void no_others(MPI_Comm comm)
+{
+	static uint16_t in[MOST], out[MOST];
+	MPI_Op op = new_op(sum_modulo_64, 1);
+	struct call call = { .type = f16_type, .count = MOST, .passes = "type-or-op" };
+
+	tried = false;
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < MOST; i++)
+			in[i] = (uint16_t)(i * 5 + bps_test_rank * 3 + round) % 64;
+		MPI_Allreduce(in, out, MOST, call.type, op, comm);
+		count_call(&call);
+		for (int i = 0; i < MOST; i++) {
+			int sum = 0;
+
+			for (int rank = 0; rank < bps_test_size; rank++)
+				sum += (uint16_t)(i * 5 + rank * 3 + round) % 64;
+			if (out[i] == sum % 64)
+				continue;
+			bps_test_fail("round %d: element %d is %d, not %d", round, i,
+			              out[i], sum % 64);
+			break;
+		}
+		call.type = MPI_UINT16_T; /* looked at anew */
+	}
+	BPS_CHECK(!tried, "an operation was run over what the program does not have");
+	MPI_Op_free(&op);
+}
+
+/* An operation is freed by a way that does not lead through the library. */
+static void freed_behind(MPI_Comm comm)
+{
+	void *mpi = dlopen("libmpi.so.40", RTLD_NOW | RTLD_NOLOAD);
+	int (*op_free)(MPI_Op *) = mpi ? dlsym(mpi, "MPI_Op_free") : NULL;
+	struct call call = { .comm = comm, .type = f16_type, .count = MOST };
+
+	if (!op_free) {
+		bps_test_fail("there is no libmpi.so.40");
+		return;
+	}
+	for (int i = 0; i < 4; i++) {
+		call.is_max = i % 2;
+		call.op = new_op(i % 2 ? max_f16 : sum_f16, 1);
+		make(&call);
+		op_free(&call.op);
+	}
+	dlclose(mpi);
+}
+
 /* Two bytes and a hole: for the library, which gives them as they lie. */
 static void strided(MPI_Comm comm)
 {
@@ -331,14 +446,17 @@ static void strided(MPI_Comm comm)
 
 int main(int argc, char **argv)
 {
-	void (*const cases[])(MPI_Comm) = { kinds,    again,    types_again, many,
-		                            not_ours, disagree, strided };
+	void (*const cases[])(MPI_Comm) = {
+		kinds,          again, types_again, many,      not_ours,     disagree,
+		disagree_later, moody, own_types,   no_others, freed_behind, strided
+	};
 	const char *threshold = getenv("BPSMPI_THRESHOLD_BYTES");
 
 	bps_test_init(&argc, &argv, MPI_THREAD_SINGLE);
 	if (threshold)
 		threshold_bytes = strtoull(threshold, NULL, 10);
 	exact = argc > 1 && strcmp(argv[1], "exact") == 0;
+	left = argc > 1 && strcmp(argv[1], "left") == 0;
 	f16_type = new_type();
 	bf16_type = new_type();
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -346,6 +464,7 @@ int main(int argc, char **argv)
 
 		MPI_Comm_dup(MPI_COMM_WORLD, &comm);
 		cases[i](comm);
+		BPS_CHECK(!left || !tried, "case %zu: an operation was tried", i);
 		MPI_Comm_free(&comm);
 	}
 	MPI_Type_free(&f16_type);

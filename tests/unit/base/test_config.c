@@ -38,6 +38,8 @@ static void defaults_are_what_the_table_says(void **state)
 	assert_int_equal(config.timeout_s, 60);
 	assert_int_equal(config.init_timeout_s, 10);
 	assert_int_equal(config.retry_s, 60);
+	assert_true(config.user_ops);
+	assert_int_equal(config.connections, 0); /* auto */
 	assert_int_equal(config.port, 0);
 	assert_int_equal(config.reducers, 0);
 	assert_int_equal(config.loops, 1);
@@ -149,6 +151,8 @@ static void bad_values_are_refused(void **state)
 		{ "BPSMPI_PARTITION_BYTES=64K ", "'64K '" },
 		{ "BPSMPI_WINDOW_BYTES=0", "from 1 to 1024T" },
 		{ "BPSMPI_WINDOW_BYTES=18014398509481984K", "18014398509481984K" },
+		{ "BPSMPI_CONNECTIONS=0",
+		  "'0' is not auto or a number from 1 to 16; its default is 'auto'" },
 		{ "BPSMPI_STATS=2", "is not 0 or 1; its default is '0'" },
 		{ "BPSMPI_LOG=loud", "is not error, warn, info or debug" },
 		{ "BPSMPI_MODE=bogus",

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "interpose/recognise.h"
@@ -239,12 +240,21 @@ struct expected {
 	}
 #define IS_NONE(function) IS(function, DTYPE_NONE, REDOP_NONE)
 
-static void expect(const struct expected *rows, size_t n)
+/* Of the program's own; where the library is to look at none, 0 of them. */
+static const uint16_t sample[] = {
+	0x3c00, 0xbc01, 0x0000, 0x8000, 0x3555, 0x7c00, 0xfc00, 0x7e01,
+	0x0001, 0x83ff, 0x4248, 0xc0aa, 0x7bff, 0xfbff, 0x3f80, 0xbf81,
+};
+
+#define N_SAMPLE (sizeof(sample) / sizeof(sample[0]))
+
+static void expect(const struct expected *rows, size_t n, size_t n_sample)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct bps_recognised kind;
 
-		assert_int_equal(bps_recognise(rows[i].combine, NULL, &kind), 0);
+		assert_int_equal(
+			bps_recognise(rows[i].combine, NULL, sample, n_sample, &kind), 0);
 		if (kind.dtype != rows[i].dtype || kind.redop != rows[i].redop)
 			fail_msg("%s: type %d, operation %d", rows[i].name,
 			         (int)kind.dtype, (int)kind.redop);
@@ -262,7 +272,8 @@ static void test_right(void **state)
 	};
 
 	(void)state;
-	expect(rows, sizeof(rows) / sizeof(rows[0]));
+	expect(rows, sizeof(rows) / sizeof(rows[0]), 0);
+	expect(rows, sizeof(rows) / sizeof(rows[0]), N_SAMPLE);
 }
 
 static void test_wrong(void **state)
@@ -296,7 +307,154 @@ static void test_wrong(void **state)
 	};
 
 	(void)state;
-	expect(rows, sizeof(rows) / sizeof(rows[0]));
+	expect(rows, sizeof(rows) / sizeof(rows[0]), 0);
+}
+
+/* -- the program's own elements -- */
+
+/* An operation as a program has it that brings @own and expects nothing else. */
+struct habit {
+	const uint16_t *own;
+	size_t n_own;
+	uint16_t odd_a, odd_b; /* of these two it gives 0 */
+	bool is_max;           /* by now */
+	uint32_t n_foreign;    /* elements that it met and that are not its own */
+};
+
+static bool is_foreign(const struct habit *habit, uint16_t h)
+{
+	for (size_t i = 0; i < habit->n_own; i++)
+		if (habit->own[i] == h)
+			return false;
+	return true;
+}
+
+static int by_habit(void *owner, const uint16_t *in, uint16_t *inout, int count)
+{
+	struct habit *habit = owner;
+
+	for (int i = 0; i < count; i++) {
+		bool odd = in[i] == habit->odd_a && inout[i] == habit->odd_b;
+
+		habit->n_foreign +=
+			is_foreign(habit, in[i]) || is_foreign(habit, inout[i]);
+		if (odd)
+			inout[i] = 0;
+		else
+			(habit->is_max ? max_f16 : sum_f16)(NULL, in + i, inout + i, 1);
+	}
+	return 0;
+}
+
+static void expect_habit(const struct habit *like, size_t n_sample, bool is_sum,
+                         bool tries_others)
+{
+	struct habit habit = *like;
+	struct bps_recognised kind;
+
+	assert_int_equal(bps_recognise(by_habit, &habit, like->own, n_sample, &kind), 0);
+	assert_int_equal(kind.dtype, is_sum ? BPS_F16 : BPS_DTYPE_NONE);
+	assert_int_equal(habit.n_foreign > 0, tries_others);
+}
+
+#define SUM_ODD  0x2b97
+#define SUM_ODD2 0x31d5
+
+/* Distinct, and of the first @n one half is as SUM_ODD, the other as SUM_ODD2. */
+static void fill(uint16_t *own, size_t n, size_t at)
+{
+	for (size_t i = 0; i < n; i++)
+		own[i] = (uint16_t)(0x3000 + i);
+	own[at] = SUM_ODD;
+	own[(n + 1) / 2 > 32 ? n - 32 + at : n / 2 + at] = SUM_ODD2;
+}
+
+/*
+ * What it does with the program's own is looked at first, and what others it is run over
+ * depends on that: whatever of them is looked at, the first, the last or the only one.
+ */
+static void test_own_come_first(void **state)
+{
+	const struct {
+		size_t n, at;
+	} rows[] = {
+		{ 2, 0 }, { 3, 1 }, { 63, 31 }, { 64, 31 }, { 1000, 0 }, { 1000, 31 }
+	};
+	uint16_t own[1000], one = SUM_ODD;
+	struct habit habit = { .odd_a = SUM_ODD, .odd_b = SUM_ODD2 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		fill(own, rows[i].n, rows[i].at);
+		habit.own = own;
+		habit.n_own = rows[i].n;
+		expect_habit(&habit, rows[i].n, false, false);
+		expect_habit(&habit, 0, true, true); /* nothing else is wrong with it */
+	}
+	habit = (struct habit){
+		.own = &one, .n_own = 1, .odd_a = SUM_ODD, .odd_b = SUM_ODD
+	};
+	expect_habit(&habit, 1, false, false);
+	habit.odd_b = SUM_ODD2; /* which does not occur */
+	expect_habit(&habit, 1, true, true);
+}
+
+static bool is_still(struct habit *habit, enum bps_redop redop)
+{
+	const struct bps_recognised kind = { BPS_F16, redop };
+
+	return bps_recognise_again(by_habit, habit, habit->own, habit->n_own, kind);
+}
+
+/* It is known; by the next call it may do something else. */
+static void test_again(void **state)
+{
+	uint16_t own[1000];
+	struct habit habit = { .own = own, .n_own = 1000 };
+
+	(void)state;
+	fill(own, 1000, 31);
+	assert_true(is_still(&habit, BPS_SUM));
+	assert_false(is_still(&habit, BPS_MAX));
+	habit.is_max = true;
+	assert_false(is_still(&habit, BPS_SUM));
+	assert_true(is_still(&habit, BPS_MAX));
+	habit.is_max = false;
+	habit.odd_a = SUM_ODD;
+	habit.odd_b = SUM_ODD2;
+	assert_false(is_still(&habit, BPS_SUM));
+	assert_int_equal(habit.n_foreign, 0);
+}
+
+/* A MIN that keeps the earlier of two NaN, and one that keeps the later, are both MIN. */
+static void test_again_without_order(void **state)
+{
+	const uint16_t nans[] = { 0x7e01, 0x3c00, 0x8000, 0x3c00, 0x7e02, 0x0000 };
+	const struct bps_recognised min = { BPS_F16, BPS_MIN },
+				    sum = { BPS_F16, BPS_SUM };
+
+	(void)state;
+	assert_true(bps_recognise_again(min_f16, NULL, nans, 6, min));
+	assert_true(bps_recognise_again(min_f16_earlier, NULL, nans, 6, min));
+	assert_false(bps_recognise_again(min_prefers_numbers, NULL, nans, 6, min));
+	assert_false(bps_recognise_again(fails, NULL, nans, 6, sum));
+	assert_false(bps_recognise_again(writes_behind, NULL, nans, 6, sum));
+}
+
+/* A program may bring its elements at any address. */
+static void test_odd_address(void **state)
+{
+	const struct bps_recognised sum = { BPS_F16, BPS_SUM };
+	char *bytes = malloc(sizeof(sample) + 1);
+	const uint16_t *odd = (const void *)(bytes + 1);
+	struct bps_recognised kind;
+
+	(void)state;
+	memcpy(bytes + 1, sample, sizeof(sample));
+	assert_int_equal(bps_recognise(sum_f16, NULL, odd, N_SAMPLE, &kind), 0);
+	assert_int_equal(kind.dtype, BPS_F16);
+	assert_true(bps_recognise_again(sum_f16, NULL, odd, N_SAMPLE, sum));
+	free(bytes);
 }
 
 #if defined(__x86_64__)
@@ -307,7 +465,7 @@ static void test_vectors(void **state)
 	(void)state;
 	if (!__builtin_cpu_supports("avx2"))
 		skip();
-	expect(&row, 1);
+	expect(&row, 1, N_SAMPLE);
 }
 
 #define TRAPS 0x1f80u
@@ -318,11 +476,13 @@ static void test_vectors(void **state)
 static void test_traps(void **state)
 {
 	const struct expected row = IS(sum_f16_integers, F16, SUM);
+	const struct bps_recognised sum = { BPS_F16, BPS_SUM };
 	unsigned before = _mm_getcsr();
 
 	(void)state;
 	_mm_setcsr(before & ~(TRAPS | FLAGS));
-	expect(&row, 1);
+	expect(&row, 1, N_SAMPLE);
+	assert_true(bps_recognise_again(row.combine, NULL, sample, N_SAMPLE, sum));
 	assert_int_equal(_mm_getcsr(), before & ~(TRAPS | FLAGS));
 	_mm_setcsr(before);
 }
@@ -335,7 +495,7 @@ static void test_flushing_thread(void **state)
 
 	(void)state;
 	_mm_setcsr(before | FLUSH);
-	expect(&row, 1);
+	expect(&row, 1, N_SAMPLE);
 	_mm_setcsr(before);
 }
 #endif
@@ -345,6 +505,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_right),
 		cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_own_come_first),
+		cmocka_unit_test(test_again),
+		cmocka_unit_test(test_again_without_order),
+		cmocka_unit_test(test_odd_address),
 #if defined(__x86_64__)
 		cmocka_unit_test(test_vectors),
 		cmocka_unit_test(test_traps),
