@@ -12,6 +12,7 @@
 #define LEAST_PART   (16u << 10)
 #define MOST_PART    (256u << 10)
 #define N_PARTS      16u
+#define MANY_WINDOW  3u
 #define LEAST_GROWTH 2u
 #define MOST_GROWTH  16u
 /* Groups of MPI communicators have smaller numbers. */
@@ -90,14 +91,24 @@ static void probe_fail(struct probe *probe, int error)
 	probe->over = true;
 }
 
+/* Some for each connection, so that all are at work together. */
+static uint32_t choose_part(const struct probe *probe, uint32_t n_connections)
+{
+	uint64_t part = probe->bytes / N_PARTS / n_connections;
+
+	part = part > LEAST_PART ? part : LEAST_PART;
+	return part < probe->max_part ? (uint32_t)part : probe->max_part;
+}
+
 static void do_begin(struct bps_engine *engine, void *arg)
 {
 	struct probe *probe = arg;
+	const uint32_t n = bps_client_n_connections(engine->client, probe->server);
 	const uint32_t weight = BPS_SHARE_ONE;
 	const struct bps_plan plan = {
 		.n_servers = 1,
 		.weights = &weight,
-		.max_bytes = probe->max_part,
+		.max_bytes = choose_part(probe, n > 0 ? n : 1),
 		.cost_bytes = UINT32_MAX,
 	};
 	int r;
@@ -107,6 +118,8 @@ static void do_begin(struct bps_engine *engine, void *arg)
 		.coll = BPS_ALLREDUCE,
 		.dtype = BPS_BYTE,
 		.redop = BPS_BOR,
+		/* several fill a pipe with less of each */
+		.window = n > 1 ? MANY_WINDOW * n : 0,
 		.events = &probe_events,
 		.owner = probe,
 	};
@@ -136,15 +149,9 @@ static void do_leave(struct bps_engine *engine, void *arg)
 	bps_group_leave(engine->client, &probe->group);
 }
 
-/* Exchange probe->bytes in parts of about a 16th. */
+/* Exchange probe->bytes. */
 static int exchange(struct bps_engine *engine, struct probe *probe)
 {
-	uint64_t part = probe->bytes / N_PARTS;
-	uint32_t most = engine->config.client.slot_bytes;
-
-	most = most < MOST_PART ? most : MOST_PART;
-	part = part > LEAST_PART ? part : LEAST_PART;
-	probe->max_part = part < most ? (uint32_t)part : most;
 	bps_engine_call(engine, do_begin, probe);
 	pthread_mutex_lock(&engine->lock);
 	while (!probe->over)
@@ -203,6 +210,7 @@ int bps_engine_probe(struct bps_engine *engine, uint32_t server, uint64_t least_
 		return r;
 	}
 	probe.memory = memory;
+	probe.max_part = most;
 	bps_engine_call(engine, do_join, &probe);
 	if (probe.reason.error == 0) {
 		probe_run(engine, &probe, least_ns, ret_bytes_per_s);
