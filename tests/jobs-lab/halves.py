@@ -23,7 +23,7 @@ def disagree(hosts):
     """The last rank has other code: one line, and the library's right sums."""
     def case(lab):
         job = lab.job(hosts, "halves", "-d", boxes(hosts))
-        job.check_native("different things", lines=1)
+        job.check_native("does other things on one rank", lines=1)
         if not job.output.find(" r0 stats: .* type-or-op=6/"):
             raise CaseError("other calls than these passed:\n" + job.said())
     return case
