@@ -20,6 +20,7 @@ STYLE = plot.STYLE + """
 .kn { fill: #2f81f7 }
 .k0 { fill: #a371f7 }
 .linear { stroke: #57ab5a; stroke-width: 2; stroke-dasharray: 5 3 }
+.inside { font-size: 11px; fill: #ffffff }
 """
 LEFT, PLOT, RIGHT, HEIGHT, BAR, BETWEEN = 70, 520, 100, 220, 34, 30
 
@@ -115,8 +116,8 @@ def bar(x, base, cell, high):
             '<title>%s</title></rect>' % (
                 x, base - high, BAR, high, cell["way"].replace("=", ""),
                 escape("%(way)s: step %(step_s).3f s %(label)s" % cell)),
-            plot.text(x + BAR / 2, base - high - 4,
-                      "%.0f" % (cell["images_s"] / cell["hosts"]), "small", "middle")]
+            plot.text(x + BAR / 2, base - high + 14,
+                      "%.0f" % (cell["images_s"] / cell["hosts"]), "inside", "middle")]
 
 
 def legend(y):
