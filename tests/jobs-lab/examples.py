@@ -2,6 +2,7 @@
 """The example of mpi4py, as a user runs it: two hosts and a server, or no library."""
 
 import os
+import re
 import subprocess
 
 from harness import CaseError, Skip
@@ -19,7 +20,10 @@ def train(lab, env, preload):
                   env=dict(env, OPENBLAS_NUM_THREADS="1", BPSMPI_MODE="always"))
     if job.wait() != 0 or job.ours():
         raise CaseError("status %d:\n%s" % (job.status, job.said()))
-    return sorted(x[0] for x in job.output.find("^(step|rank) .*")), job
+    # mpirun may put two ranks' last words into one line
+    said = re.findall(r"step +\d+ +loss [\d.]+|rank \d+ +parameters [0-9a-f]{8}",
+                      job.said())
+    return sorted(said), job
 
 
 def mpi4py(lab):
