@@ -19,6 +19,7 @@
 
 #define BPS_HOST_BYTES   256  /* a name or address with its end */
 #define BPS_HOSTLIST_MAX 4096 /* entries of a list */
+#define BPS_SERVER_PORT  7000 /* where a server listens unless it is told */
 
 struct bps_host {
 	char name[BPS_HOST_BYTES]; /* a name, or an address without brackets */

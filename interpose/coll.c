@@ -203,16 +203,10 @@ static bool is_half(enum bps_dtype dtype)
 /* A sum or product of 16-bit floats that some box has several ranks of: one rounding. */
 static bool goes_wide(const struct bps_comm *comm, const struct bps_stage_call *call)
 {
-	uint32_t m;
-
-	if ((call->redop != BPS_SUM && call->redop != BPS_PROD) ||
-	    bps_job.config.half_push_bits != BPS_HALF_PUSH_32)
-		return false;
-	for (m = 0; m < comm->members.n_members; m++) {
-		if (comm->members.n_local[m] > 1)
-			return true;
-	}
-	return false;
+	return is_half(call->dtype) &&
+	       (call->redop == BPS_SUM || call->redop == BPS_PROD) &&
+	       bps_job.config.half_push_bits == BPS_HALF_PUSH_32 &&
+	       bps_comm_most_local(comm) > 1;
 }
 
 /* Carry @call, whose buffers, type, operation and root are set. @root: its member. */
@@ -225,7 +219,7 @@ static int carry(const struct bps_mpi *mpi, const struct bps_comm *comm,
 
 	if (comm->inbox)
 		return carry_in_box(mpi, comm, call, bytes);
-	if (is_half(call->dtype) && goes_wide(comm, call)) {
+	if (goes_wide(comm, call)) {
 		call->dtype = bps_dtype_wide(call->dtype);
 		bytes *= 2; /* of contributions */
 	}

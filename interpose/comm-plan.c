@@ -45,8 +45,7 @@ static int choose_servers(const struct bps_job *job, struct bps_comm *comm)
 	return 0;
 }
 
-/* Ranks in the fullest box: what all boxes agree on must suit it too. */
-static uint32_t most_local(const struct bps_comm *comm)
+uint32_t bps_comm_most_local(const struct bps_comm *comm)
 {
 	uint32_t most = 1, m;
 
@@ -66,7 +65,7 @@ static uint32_t least_slots(const struct bps_comm *comm)
 /* The largest partition that leaves room for three more communicators. */
 static uint32_t largest_partition(const struct bps_job *job, const struct bps_comm *comm)
 {
-	uint64_t rings = 2 + most_local(comm);
+	uint64_t rings = 2 + bps_comm_most_local(comm);
 	uint64_t room = job->config.staging_bytes / 4 / rings / least_slots(comm);
 	uint32_t slot = bps_servers_slot_bytes(job);
 
@@ -110,7 +109,7 @@ static void choose_shape(const struct bps_job *job, struct bps_comm *comm)
 {
 	uint32_t part = bps_tune_most(comm->tune), least = least_slots(comm);
 	uint64_t slots = (uint64_t)comm->n_servers * ROOMY_SLOTS, tight;
-	struct bps_stage_shape fullest = { .n_ranks = most_local(comm) };
+	struct bps_stage_shape fullest = { .n_ranks = bps_comm_most_local(comm) };
 
 	if (slots * part > ROOMY_BYTES)
 		slots = ROOMY_BYTES / part;

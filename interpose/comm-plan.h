@@ -9,6 +9,11 @@
 /** bps_comm_plan() - fill what comm.h says is planned; its members are known. */
 int bps_comm_plan(const struct bps_job *job, struct bps_comm *comm);
 /**
+ * bps_comm_most_local() - ranks in its fullest box: what all boxes agree on must suit
+ * that one too.
+ */
+uint32_t bps_comm_most_local(const struct bps_comm *comm);
+/**
  * bps_comm_predict() - where the user said how fast the links are, tell comm->cost what
  * that means; else calls that might be slower than the MPI library's are tried.
  */

@@ -12,7 +12,6 @@
 #include "interpose/tune.h"
 #include "transport/netif.h"
 
-#define DEFAULT_PORT 7000
 /* The largest partition that windows and stages have room for, unless it is given. */
 #define SLOT_BYTES (256u << 10)
 /* A server of so many boxes keeps its windows within its memory all the same. */
@@ -24,7 +23,7 @@
 int bps_servers_parse(const struct bps_config *config, struct bps_hostlist *ret)
 {
 	char why[512];
-	int error = bps_hostlist_parse("BPSMPI_SERVERS", config->servers, DEFAULT_PORT,
+	int error = bps_hostlist_parse("BPSMPI_SERVERS", config->servers, BPS_SERVER_PORT,
 	                               ret, why, sizeof(why));
 
 	if (error < 0)

@@ -10,8 +10,6 @@
 
 #include "tools/check.h"
 
-#define EXIT_CANNOT 2
-
 static const char help[] =
 	"usage: bpsmpi-check [--json] [--xml=FILE]\n"
 	"       bpsmpi-check --plan N K [--bandwidth=SPEC]\n"
@@ -71,7 +69,7 @@ void bps_check_complain(const char *format, ...)
 static int usage(void)
 {
 	fputs("try bpsmpi-check --help\n", stderr);
-	return EXIT_CANNOT;
+	return BPS_CHECK_CANNOT;
 }
 
 static int make_reports(const bool *wanted, const struct bps_check_options *options)
@@ -88,9 +86,7 @@ static int make_reports(const bool *wanted, const struct bps_check_options *opti
 		bps_check_complain("cannot write: %m");
 		return BPS_CHECK_WRONG;
 	}
-	if (worst == BPS_CHECK_USAGE)
-		return usage();
-	return worst == BPS_CHECK_CANNOT ? EXIT_CANNOT : worst;
+	return worst == BPS_CHECK_USAGE ? usage() : worst;
 }
 
 /* What is left on the command line is the K of --plan N K. */

@@ -309,7 +309,7 @@ int bps_check_box(const struct bps_check_options *options)
 	else
 		bps_box_print(machine, terminal_width());
 	if (!options->json && !options->xml)
-		n_findings = bps_doctor(machine, stdout);
+		n_findings = bps_doctor(stdout);
 	bps_machine_free(machine);
 	if (n_findings < 0)
 		return BPS_CHECK_CANNOT;

@@ -20,7 +20,6 @@
 #include "tools/check-doctor-impl.h"
 #include "topology/bandwidth.h"
 
-#define DEFAULT_PORT 7000 /* of BPSMPI_SERVERS */
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* -- the box -- */
@@ -234,7 +233,7 @@ static int collect_servers(const struct bps_config *config,
 
 	if (!config->servers[0])
 		return 0;
-	r = bps_hostlist_parse("BPSMPI_SERVERS", config->servers, DEFAULT_PORT, &list,
+	r = bps_hostlist_parse("BPSMPI_SERVERS", config->servers, BPS_SERVER_PORT, &list,
 	                       facts->servers_wrong, sizeof(facts->servers_wrong));
 	if (!r)
 		r = probe_servers(&list, facts);

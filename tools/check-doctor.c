@@ -129,12 +129,11 @@ int bps_doctor_examine(const struct bps_doctor_facts *facts, FILE *out)
 	return report.n_findings;
 }
 
-int bps_doctor(const struct bps_machine *machine, FILE *out)
+int bps_doctor(FILE *out)
 {
 	struct bps_doctor_facts facts;
 	int r = bps_doctor_collect(environ, &facts);
 
-	(void)machine;
 	if (r == 0) {
 		fputc('\n', out);
 		r = bps_doctor_examine(&facts, out);

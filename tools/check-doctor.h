@@ -8,20 +8,15 @@
 
 #include <stdio.h>
 
-struct bps_machine; /* topology/machine.h */
-
 /**
  * bps_doctor() - look at the running system and write the findings, or a line that there
  * are none, below an empty line.
- * @machine: this box as hwloc describes it, or NULL; no check needs it so far. Not a box
- * that was read from a file: the findings are this one's
  * @out: borrowed during the call
  *
  * It greets each server as a job of its own and leaves again. Takes some milliseconds;
  * where servers do not answer, two seconds for each address of theirs, but 64 at once.
  *
  * Return: the number of findings, 0 or more; a negative errno (logged). The caller looks
- * whether
- * @out could be written.
+ * whether @out could be written.
  */
-int bps_doctor(const struct bps_machine *machine, FILE *out);
+int bps_doctor(FILE *out);

@@ -9,9 +9,9 @@
 
 enum {
 	BPS_CHECK_FINE = 0,
-	BPS_CHECK_WRONG = 1, /* what was looked at is not as it should be */
-	BPS_CHECK_CANNOT,    /* it could not be looked at; as status 2 */
-	BPS_CHECK_USAGE,     /* the command line; 2 as well */
+	BPS_CHECK_WRONG = 1,  /* what was looked at is not as it should be */
+	BPS_CHECK_CANNOT = 2, /* it could not be looked at */
+	BPS_CHECK_USAGE = 3,  /* the command line: ends as CANNOT does, with a hint */
 };
 
 /* The command line; strings are borrowed from main(). */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tools/server-options.h"
+#include "base/hostlist.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -8,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEFAULT_PORT            7000
+#include "base/hostlist.h"
+
 #define DEFAULT_MAX_CONNECTIONS 4096
 #define DEFAULT_GRACE_S         10
 
@@ -177,7 +179,7 @@ int bps_server_options_parse(int argc, char *const *argv, char *const *env,
 	struct overlay overlay = { 0 };
 	int r;
 
-	ret_options->port = DEFAULT_PORT;
+	ret_options->port = BPS_SERVER_PORT;
 	ret_options->max_connections = DEFAULT_MAX_CONNECTIONS;
 	ret_options->grace_s = DEFAULT_GRACE_S;
 	r = take_arguments(argc, argv, ret_options, &overlay);

@@ -7,7 +7,7 @@
 
 int main(void)
 {
-	int n = bps_doctor(NULL, stdout);
+	int n = bps_doctor(stdout);
 
 	return n < 0 || n > 98 ? 99 : n;
 }
