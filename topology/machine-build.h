@@ -54,6 +54,15 @@ int bps_machine_xml_load(const char *path, char **ret_xml, size_t *ret_bytes,
  */
 int bps_machine_add_nics(struct bps_machine *machine, const char *sysfs);
 
+/**
+ * bps_machine_add_verbs() - find the RDMA devices of those .nics that have none yet.
+ * @sysfs: where the interfaces are: "/sys/class/net"
+ * @infiniband: where the devices are, "/sys/class/infiniband"; there may be no such
+ * folder
+ */
+void bps_machine_add_verbs(struct bps_machine *machine, const char *sysfs,
+                           const char *infiniband);
+
 /** bps_machine_text() - copy what fits of @from, NULL for ""; printable ASCII, '?' for
  * else. */
 void bps_machine_text(char *to, size_t to_bytes, const char *from);

@@ -125,12 +125,12 @@ static struct bps_machine_nic *append(struct bps_machine *machine, const char *n
 	return nics;
 }
 
-static struct bps_machine_nic *find(struct bps_machine *machine, const char *name)
+uint32_t bps_machine_nic_named(const struct bps_machine *machine, const char *name)
 {
 	for (uint32_t i = 0; i < machine->n_nics; i++)
 		if (strcmp(machine->nics[i].name, name) == 0)
-			return &machine->nics[i];
-	return NULL;
+			return i;
+	return BPS_MACHINE_NONE;
 }
 
 /* Other files lie there too, as bonding_masters; and one that vanishes has no type. */
@@ -159,12 +159,13 @@ int bps_machine_add_nics(struct bps_machine *machine, const char *sysfs)
 	if (!dir)
 		return 0;
 	while (!r && (entry = readdir(dir))) {
-		struct bps_machine_nic *nic = find(machine, entry->d_name);
+		uint32_t known = bps_machine_nic_named(machine, entry->d_name);
+		struct bps_machine_nic *nic;
 
-		if (!nic && !is_wanted(sysfs, entry->d_name))
+		if (known == BPS_MACHINE_NONE && !is_wanted(sysfs, entry->d_name))
 			continue;
-		if (!nic)
-			nic = append(machine, entry->d_name);
+		nic = known == BPS_MACHINE_NONE ? append(machine, entry->d_name)
+		                                : &machine->nics[known];
 		if (nic)
 			complete(machine, sysfs, nic);
 		else

@@ -9,8 +9,9 @@
 #include "base/log.h"
 #include "topology/machine-build.h"
 
-#define HWLOC     "libhwloc.so.15" /* the name that all of hwloc 2 have */
-#define SYSFS_NET "/sys/class/net"
+#define HWLOC      "libhwloc.so.15" /* the name that all of hwloc 2 have */
+#define SYSFS_NET  "/sys/class/net"
+#define SYSFS_RDMA "/sys/class/infiniband"
 
 void bps_machine_text(char *to, size_t to_bytes, const char *from)
 {
@@ -31,6 +32,7 @@ static void release(struct bps_machine *machine)
 	free(machine->nics);
 	free(machine->gpus);
 	free(machine->distances);
+	free(machine->nvlinks);
 	*machine = (struct bps_machine){ .cpu_quota = UINT32_MAX };
 }
 
@@ -114,6 +116,8 @@ static int make_live(struct bps_machine *machine, const char *hwloc)
 	}
 	if (!r)
 		r = bps_machine_add_nics(machine, SYSFS_NET);
+	if (!r)
+		bps_machine_add_verbs(machine, SYSFS_NET, SYSFS_RDMA);
 	machine->usable = allowed;
 	machine->cpu_quota = bps_cpu_quota("");
 	(void)gethostname(host, sizeof(host) - 1);

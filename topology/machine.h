@@ -101,6 +101,9 @@ struct bps_machine {
 	struct bps_machine_nic *nics;
 	struct bps_machine_gpu *gpus;
 	uint32_t *distances; /* [from * n_nodes + to], 10 is local; NULL: not known */
+	/* [gpu * n_gpus + other]: NVLinks from one to the other, straight or through
+	 * switches; NULL: not known */
+	uint32_t *nvlinks;
 	struct bps_cpuset usable;
 	uint32_t n_usable;
 	uint32_t cpu_quota; /* of control groups, in CPUs; UINT32_MAX: no limit known */
@@ -118,6 +121,17 @@ struct bps_machine {
 int bps_machine_look(const char *hwloc, const struct bps_machine **ret);
 
 /**
+ * bps_machine_add_nvml() - complete the NVIDIA GPUs of this box by what their driver
+ * says: names, and .nvlinks. For tools: it starts the driver, which may take a while.
+ * @machine: from bps_machine_look(), not handed to anybody yet
+ * @nvml: how to load NVML, NULL for its usual name. It is loaded where there is such a
+ * GPU alone; where that fails, the description stays as it is and a debug line says why.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int bps_machine_add_nvml(const struct bps_machine *machine, const char *nvml);
+
+/**
  * bps_machine_read() - describe the box that an XML file of hwloc is about.
  * @path: a plain file from "lstopo FILE.xml"; it may be broken or hostile
  * @hwloc, @ret: as bps_machine_look() has them, but without hwloc this fails. hwloc reads
@@ -132,6 +146,9 @@ int bps_machine_read(const char *path, const char *hwloc, const struct bps_machi
 
 /** bps_machine_free() - release it and all it owns; NULL is fine. */
 void bps_machine_free(const struct bps_machine *machine);
+
+/** bps_machine_nic_named() - the index of a network card; NONE: there is none. */
+uint32_t bps_machine_nic_named(const struct bps_machine *machine, const char *name);
 
 /** bps_machine_node_cpus() - the CPUs of node @node (< n_nodes); @usable ones alone. */
 void bps_machine_node_cpus(const struct bps_machine *machine, uint32_t node, bool usable,

@@ -163,6 +163,30 @@ static void make_device(const char *name, const char *node)
 	assert_int_equal(symlink("../../../drivers/mlx5_core", path), 0);
 }
 
+/* A device as in /sys/class/infiniband, with port 1. */
+static void make_rdma(const char *name, const char *nic, const char *gid)
+{
+	static const char *const folders[] = {
+		"",
+		"/ports",
+		"/ports/1",
+		"/ports/1/gids",
+		"/ports/1/gid_attrs",
+		"/ports/1/gid_attrs/ndevs",
+	};
+	char path[PATH_MAX], port[64];
+
+	for (size_t i = 0; i < N(folders); i++) {
+		(void)snprintf(path, sizeof(path), "%s/.rdma/%s%s", tree, name,
+		               folders[i]);
+		assert_int_equal(mkdir(path, 0700), 0);
+	}
+	(void)snprintf(port, sizeof(port), ".rdma/%s/ports/1", name);
+	make_file(port, "gids/0", gid);
+	if (nic)
+		make_file(port, "gid_attrs/ndevs/0", nic);
+}
+
 static int make_tree(void **state)
 {
 	char path[PATH_MAX];
@@ -183,6 +207,16 @@ static int make_tree(void **state)
 	make_nic("veth1", "1\n", "text\n", "lowerlayerdown\n", NULL);
 	make_nic("tun0", "65534\n", "1500\n", "unknown\n", NULL);
 	make_file(".", "bonding_masters", "bond0\n");
+	make_file("eth9", "address", "52:54:00:77:00:01\n");
+	make_file("eth10", "address", "52:54:00:77:00:0a\n");
+	make_file("tun0", "address", "\n");
+	(void)snprintf(path, sizeof(path), "%s/.rdma", tree);
+	assert_int_equal(mkdir(path, 0700), 0);
+	make_rdma("ib0", NULL, "fe80:0000:0000:0000:5054:00ff:fe77:0001\n");
+	make_rdma("rxe0", "eth9\n", "fe80:0000:0000:0000:5054:00ff:fe77:0002\n");
+	make_rdma("rxe1", "eth9\n", "fe80:0000:0000:0000:5054:00ff:fe77:0001\n");
+	make_rdma("rxe2", "eth9\n", "0000:0000:0000:0000:0000:0000:0000:0000\n");
+	make_rdma("rxe3", "eth10\n", "fe80:0000:0000:0000:5054:00ff:fe77:000a\n");
 	return 0;
 }
 
@@ -295,6 +329,27 @@ static void a_single_node_has_all_cards(void **state)
 	free(machine.nics);
 }
 
+/* By the hardware address: another network namespace may have an eth9 too. */
+static void rdma_devices_are_found(void **state)
+{
+	struct bps_machine_node nodes[2];
+	struct bps_machine machine = two_nodes(nodes);
+	char path[PATH_MAX];
+
+	(void)state;
+	(void)snprintf(path, sizeof(path), "%s/.rdma", tree);
+	assert_int_equal(bps_machine_add_nics(&machine, tree), 0);
+	(void)snprintf(machine.nics[2].verbs, sizeof(machine.nics[2].verbs), "mlx5_0");
+	bps_machine_add_verbs(&machine, tree, "/nowhere/at/all");
+	assert_string_equal(find(&machine, "eth9")->verbs, "");
+	bps_machine_add_verbs(&machine, tree, path);
+	assert_string_equal(find(&machine, "eth9")->verbs, "rxe1");
+	assert_string_equal(find(&machine, "eth10")->verbs, "mlx5_0");
+	assert_string_equal(find(&machine, "tun0")->verbs, "");
+	assert_string_equal(find(&machine, "ens3")->verbs, "");
+	free(machine.nics);
+}
+
 static void no_sysfs_is_no_interface(void **state)
 {
 	struct bps_machine machine = { 0 };
@@ -313,6 +368,7 @@ int main(void)
 		cmocka_unit_test(interfaces_are_as_sysfs_says),
 		cmocka_unit_test(what_is_known_is_completed),
 		cmocka_unit_test(a_single_node_has_all_cards),
+		cmocka_unit_test(rdma_devices_are_found),
 		cmocka_unit_test(no_sysfs_is_no_interface),
 	};
 
