@@ -15,8 +15,6 @@
 #include "engine/kernels/kernels.h"
 #include "engine/late.h"
 
-/* Summed and handed on in blocks that stay in the first-level cache. */
-#define BLOCK_BYTES 4096u
 /* Allreduces from here on write their outputs past the cache: they would push out of it
  * what is still to be read. Broadcasts do not, they were slower at every size. */
 #define PAST_CACHE_BYTES (4u << 20)
@@ -31,63 +29,65 @@
 #define N_POLLS  32
 #define N_YIELDS 4
 
-/* How far this rank is; all in chunks, from begin to end. */
-struct walk {
-	struct bps_inbox *inbox;
-	const struct bps_inbox_call *call;
-	uint64_t begin, end;
-	uint64_t staged, summed, copied;
-	uint64_t chunk_bytes; /* of all but the last one */
-	bps_reduce_fn *reduce;
-	bps_copy_fn *copy_in, *copy_out;
-	bool is_root;
-};
-
-/* A stretch of bytes; offset is in the user's buffers. */
-struct stretch {
-	uint64_t offset;
-	size_t bytes;
-};
-
 static uint64_t div_up(uint64_t a, uint64_t b)
 {
 	return a / b + (a % b != 0);
 }
 
-static struct stretch chunk_of(const struct walk *walk, uint64_t g)
+/* Of so many bytes for each of @n, the most that one has: whole lines. */
+static uint64_t share(uint64_t bytes, uint64_t n)
 {
-	uint64_t offset = (g - walk->begin) * walk->chunk_bytes;
-	uint64_t left = walk->call->bytes - offset;
-
-	return (struct stretch){ offset,
-		                 left < walk->chunk_bytes ? left : walk->chunk_bytes };
+	return div_up(div_up(bytes, n), BPS_INBOX_LINE) * BPS_INBOX_LINE;
 }
 
-/* The piece that @rank owns, from the start of the chunk. May be empty. */
-static struct stretch piece_of(const struct walk *walk, const struct stretch *chunk,
-                               uint32_t rank)
-{
-	size_t each =
-		div_up(div_up(chunk->bytes, walk->inbox->shape.n_ranks), BPS_INBOX_LINE) *
-		BPS_INBOX_LINE;
-	size_t begin = rank * each, end = begin + each;
+/* -- what there is to do -- */
 
-	if (begin > chunk->bytes)
-		begin = chunk->bytes;
-	if (end > chunk->bytes)
-		end = chunk->bytes;
-	return (struct stretch){ begin, end - begin };
+/* Of an allreduce, where all ranks live together and where not. */
+static const struct bps_inbox_step together[] = {
+	{ BPS_STAGED, bps_inbox_stage },
+	{ BPS_SUMMED, bps_inbox_sum },
+	{ BPS_COPIED, bps_inbox_copy },
+};
+static const struct bps_inbox_step by_levels[] = {
+	{ BPS_STAGED, bps_inbox_stage }, { BPS_GATHERED, bps_inbox_gather },
+	{ BPS_SUMMED, bps_inbox_sum },   { BPS_RELAYED, bps_inbox_relay },
+	{ BPS_COPIED, bps_inbox_copy },
+};
+/* Of a broadcast: the root, who lives where it does, and who does not. */
+static const struct bps_inbox_step at_root[] = { { BPS_STAGED, bps_inbox_give } };
+static const struct bps_inbox_step near_root[] = { { BPS_COPIED, bps_inbox_copy } };
+static const struct bps_inbox_step far_root[] = {
+	{ BPS_RELAYED, bps_inbox_relay },
+	{ BPS_COPIED, bps_inbox_copy },
+};
+
+#define STEPS(walk, list) \
+	((walk)->steps = (list), (walk)->n_steps = sizeof(list) / sizeof((list)[0]))
+
+static void choose_steps(struct bps_inbox_walk *walk)
+{
+	const struct bps_groups *groups = walk->inbox->groups;
+
+	if (walk->call->coll == BPS_ALLREDUCE && groups->n_groups == 1)
+		STEPS(walk, together);
+	else if (walk->call->coll == BPS_ALLREDUCE)
+		STEPS(walk, by_levels);
+	else if (walk->is_root)
+		STEPS(walk, at_root);
+	else if (groups->group_of[walk->call->root] == groups->mine)
+		STEPS(walk, near_root);
+	else
+		STEPS(walk, far_root);
 }
 
-/* The slot in which the owner @rank of a piece leaves its sum. */
-static unsigned char *sum_slot(const struct walk *walk, uint32_t rank, uint64_t g)
+static bool is_leaf(const struct bps_inbox_walk *walk)
 {
-	return bps_inbox_slot(walk->inbox, (rank + 1) % walk->inbox->shape.n_ranks, g);
+	return walk->call->coll == BPS_BCAST && !walk->is_root;
 }
 
 /* -- whether all ranks mean the same -- */
 
-static void write_hdr(const struct walk *walk, struct bps_wire_hdr *hdr)
+static void write_hdr(const struct bps_inbox_walk *walk, struct bps_wire_hdr *hdr)
 {
 	const struct bps_inbox_call *call = walk->call;
 
@@ -106,7 +106,7 @@ static void write_hdr(const struct walk *walk, struct bps_wire_hdr *hdr)
 }
 
 /* Whether @rank, which has staged the first chunk, is in the same call; else all fail. */
-static bool agrees(const struct walk *walk, uint32_t rank)
+static bool agrees(const struct bps_inbox_walk *walk, uint32_t rank)
 {
 	struct bps_reason reason = { .error = -EPROTO };
 	struct bps_wire_hdr mine;
@@ -119,7 +119,7 @@ static bool agrees(const struct walk *walk, uint32_t rank)
 	return false;
 }
 
-static bool all_agree(const struct walk *walk)
+static bool all_agree(const struct bps_inbox_walk *walk)
 {
 	uint32_t r;
 
@@ -130,146 +130,82 @@ static bool all_agree(const struct walk *walk)
 	return true;
 }
 
+/* Whether the call is the others' too, when there is something of theirs to read. */
+static bool meant(const struct bps_inbox_walk *walk, uint32_t step)
+{
+	if (walk->done[step] > walk->begin)
+		return true;
+	if (walk->steps[step].counts == BPS_SUMMED)
+		return all_agree(walk);
+	return step > 0 || !is_leaf(walk) || agrees(walk, walk->call->root);
+}
+
 /* -- what can be done, and doing it -- */
 
-static bool can_stage(const struct walk *walk)
-{
-	uint32_t n_slots = walk->inbox->shape.n_slots;
-
-	return walk->staged < walk->end &&
-	       (walk->staged < n_slots ||
-	        bps_inbox_all(walk->inbox, BPS_COPIED, walk->staged - n_slots));
-}
-
-static bool can_sum(const struct walk *walk)
-{
-	return walk->call->coll == BPS_ALLREDUCE && walk->summed < walk->staged &&
-	       bps_inbox_all(walk->inbox, BPS_STAGED, walk->summed);
-}
-
-static bool can_copy(const struct walk *walk)
+/* What the first step needs: a free slot, or what the root has given. */
+static bool can_begin(const struct bps_inbox_walk *walk)
 {
 	struct bps_inbox *inbox = walk->inbox;
+	uint64_t chunk = walk->done[0];
+	uint32_t n_slots = inbox->shape.n_slots;
 
-	if (walk->call->coll == BPS_ALLREDUCE)
-		return walk->copied < walk->summed &&
-		       bps_inbox_all(inbox, BPS_SUMMED, walk->copied);
+	if (chunk == walk->end)
+		return false;
 	/* Pairs with the release in bps_inbox_publish(): the root's slot is complete. */
-	return !walk->is_root && walk->copied < walk->end &&
-	       bps_load_acquire(&inbox->counts[walk->call->root].of[BPS_STAGED]) >
-	               walk->copied;
+	if (is_leaf(walk))
+		return bps_load_acquire(&inbox->counts[walk->call->root].of[BPS_STAGED]) >
+		       chunk;
+	return chunk < n_slots || bps_inbox_all(inbox, BPS_COPIED, chunk - n_slots);
 }
 
-/* Into my slot goes what others own; of a broadcast, all. */
-static void stage(struct walk *walk)
+static bool can_take(const struct bps_inbox_walk *walk, uint32_t step)
 {
-	struct bps_inbox *inbox = walk->inbox;
-	uint64_t g = walk->staged++;
-	struct stretch chunk = chunk_of(walk, g);
-	struct stretch own = { chunk.bytes, 0 };
-	unsigned char *slot = bps_inbox_slot(inbox, inbox->rank, g);
-	const char *input = (const char *)walk->call->input + chunk.offset;
-	size_t behind;
+	if (step == 0)
+		return can_begin(walk);
+	return walk->done[step] < walk->done[step - 1] &&
+	       bps_inbox_all(walk->inbox, walk->steps[step - 1].counts, walk->done[step]);
+}
 
-	if (g == walk->begin)
-		write_hdr(walk, bps_inbox_hdr(inbox, inbox->rank, g));
-	if (!walk->is_root)
-		own = piece_of(walk, &chunk, inbox->rank);
-	behind = own.offset + own.bytes;
-	walk->copy_in(slot, input, own.offset);
-	walk->copy_in(slot + behind, input + behind, chunk.bytes - behind);
-	bps_inbox_publish(inbox, BPS_STAGED, walk->staged);
-	if (!walk->is_root)
+static void take(struct bps_inbox_walk *walk, uint32_t step)
+{
+	const struct bps_inbox_step *what = &walk->steps[step];
+	uint64_t chunk = walk->done[step];
+
+	if (!meant(walk, step))
 		return;
-	walk->copied = walk->staged; /* a root has nothing more to do with it */
-	bps_inbox_publish(inbox, BPS_COPIED, walk->copied);
-}
-
-static void sum_piece(const struct walk *walk, uint64_t g, const struct stretch *chunk,
-                      const struct stretch *piece)
-{
-	struct bps_inbox *inbox = walk->inbox;
-	const struct bps_inbox_call *call = walk->call;
-	size_t at, n, element = bps_dtype_bytes(call->dtype);
-	size_t end = piece->offset + piece->bytes;
-	unsigned char *sum = sum_slot(walk, inbox->rank, g);
-	uint32_t r;
-
-	for (at = piece->offset; at < end; at += n) {
-		n = end - at < BLOCK_BYTES ? end - at : BLOCK_BYTES;
-		for (r = 0; r < inbox->shape.n_ranks; r++)
-			inbox->sources[r] = r == inbox->rank
-			                            ? (const unsigned char *)call->input +
-			                                      chunk->offset + at
-			                            : bps_inbox_slot(inbox, r, g) + at;
-		walk->reduce(sum + at, inbox->sources, inbox->shape.n_ranks, n / element);
-		walk->copy_out((char *)call->output + chunk->offset + at, sum + at, n);
-	}
-}
-
-static void sum(struct walk *walk)
-{
-	uint64_t g = walk->summed;
-	struct stretch chunk = chunk_of(walk, g);
-	struct stretch piece = piece_of(walk, &chunk, walk->inbox->rank);
-
-	if (g == walk->begin && !all_agree(walk))
-		return;
-	sum_piece(walk, g, &chunk, &piece);
-	walk->summed++;
-	bps_inbox_publish(walk->inbox, BPS_SUMMED, walk->summed);
-}
-
-static void copy_sums(const struct walk *walk, uint64_t g, const struct stretch *chunk)
-{
-	char *output = (char *)walk->call->output + chunk->offset;
-	uint32_t r;
-
-	for (r = 0; r < walk->inbox->shape.n_ranks; r++) {
-		struct stretch piece = piece_of(walk, chunk, r);
-
-		if (r != walk->inbox->rank)
-			walk->copy_out(output + piece.offset,
-			               sum_slot(walk, r, g) + piece.offset, piece.bytes);
-	}
-}
-
-static void copy(struct walk *walk)
-{
-	const struct bps_inbox_call *call = walk->call;
-	uint64_t g = walk->copied;
-	struct stretch chunk = chunk_of(walk, g);
-
-	if (call->coll == BPS_ALLREDUCE)
-		copy_sums(walk, g, &chunk);
-	else if (g == walk->begin && !agrees(walk, call->root))
-		return;
-	else
-		walk->copy_out((char *)call->output + chunk.offset,
-		               bps_inbox_slot(walk->inbox, call->root, g), chunk.bytes);
-	walk->copied++;
-	bps_inbox_publish(walk->inbox, BPS_COPIED, walk->copied);
+	if (chunk == walk->begin && step == 0 && !is_leaf(walk))
+		write_hdr(walk, bps_inbox_hdr(walk->inbox, walk->inbox->rank, chunk));
+	what->take(walk, chunk);
+	walk->done[step]++;
+	bps_inbox_publish(walk->inbox, what->counts, walk->done[step]);
+	if (walk->is_root) /* it has nothing more to do with it */
+		bps_inbox_publish(walk->inbox, BPS_COPIED, walk->done[step]);
 }
 
 /* Results first: they free slots, and what is in the cache need not be fetched again. */
-static bool work(struct walk *walk)
+static bool work(struct bps_inbox_walk *walk)
 {
-	if (can_copy(walk))
-		copy(walk);
-	else if (can_sum(walk))
-		sum(walk);
-	else if (can_stage(walk))
-		stage(walk);
-	else
-		return false;
-	return true;
+	uint32_t step;
+
+	for (step = walk->n_steps; step-- > 0;) {
+		if (can_take(walk, step)) {
+			take(walk, step);
+			return true;
+		}
+	}
+	return false;
 }
 
 /* Nothing but what work() looks at, and whether all is over. */
-static bool has_work(const struct walk *walk)
+static bool has_work(const struct bps_inbox_walk *walk)
 {
-	return bps_load_relaxed(&walk->inbox->shared->failed) == 2 || can_copy(walk) ||
-	       can_sum(walk) || can_stage(walk);
+	uint32_t step;
+
+	for (step = walk->n_steps; step-- > 0;) {
+		if (can_take(walk, step))
+			return true;
+	}
+	return bps_load_relaxed(&walk->inbox->shared->failed) == 2;
 }
 
 /* -- waiting -- */
@@ -281,8 +217,8 @@ static bool has_come(const void *owner, uint32_t rank)
 	return bps_load_relaxed(&inbox->counts[rank].of[BPS_ENTERED]) >= inbox->n_calls;
 }
 
-static void warn_late(const struct walk *walk, const struct bps_stage_wait *wait,
-                      uint64_t waited_ns)
+static void warn_late(const struct bps_inbox_walk *walk,
+                      const struct bps_stage_wait *wait, uint64_t waited_ns)
 {
 	const struct bps_inbox *inbox = walk->inbox;
 	const struct bps_late late = {
@@ -298,7 +234,7 @@ static void warn_late(const struct walk *walk, const struct bps_stage_wait *wait
 }
 
 /* A short wait without a sleep; true: there is work. */
-static bool poll(const struct walk *walk)
+static bool poll(const struct bps_inbox_walk *walk)
 {
 	uint64_t until_ns = bps_now_ns() + POLL_NS;
 	int i;
@@ -318,7 +254,8 @@ static bool poll(const struct walk *walk)
 	return false;
 }
 
-static void wait_for_work(const struct walk *walk, const struct bps_stage_wait *wait)
+static void wait_for_work(const struct bps_inbox_walk *walk,
+                          const struct bps_stage_wait *wait)
 {
 	struct bps_event *event = &walk->inbox->shared->event;
 	uint64_t since_ns, warned_ns, nap_ns, now_ns;
@@ -347,13 +284,13 @@ static void wait_for_work(const struct walk *walk, const struct bps_stage_wait *
 
 /* -- a call -- */
 
-static uint64_t max_chunk(const struct bps_inbox *inbox,
-                          const struct bps_inbox_call *call)
+static uint64_t max_chunk(const struct bps_inbox_walk *walk)
 {
-	uint64_t chunk = call->bytes / BCAST_CHUNKS, most = inbox->shape.slot_bytes / 2;
+	uint64_t chunk = walk->call->bytes / BCAST_CHUNKS;
+	uint64_t most = walk->inbox->shape.slot_bytes / 2;
 
-	if (call->coll == BPS_ALLREDUCE)
-		return inbox->shape.slot_bytes;
+	if (walk->call->coll == BPS_ALLREDUCE)
+		return bps_inbox_most(walk);
 	if (chunk < MIN_BCAST_CHUNK)
 		chunk = MIN_BCAST_CHUNK;
 	return chunk < most ? chunk : most;
@@ -367,46 +304,56 @@ static void first_call(struct bps_inbox *inbox)
 	inbox->crowded = inbox->shape.n_ranks > bps_cpuset_n_threads(&cpus);
 }
 
-static void begin(struct walk *walk)
+static void begin(struct bps_inbox_walk *walk)
 {
 	struct bps_inbox *inbox = walk->inbox;
 	uint64_t bytes = walk->call->bytes;
-	uint64_t n_chunks = div_up(bytes, max_chunk(inbox, walk->call));
+	uint64_t n_chunks = div_up(bytes, max_chunk(walk));
+	uint32_t step;
 
 	if (inbox->n_calls++ == 0)
 		first_call(inbox);
 	bps_store_relaxed(&inbox->counts[inbox->rank].of[BPS_ENTERED], inbox->n_calls);
 	if (n_chunks > 0)
-		walk->chunk_bytes =
-			div_up(div_up(bytes, n_chunks), BPS_INBOX_LINE) * BPS_INBOX_LINE;
+		walk->chunk_bytes = share(bytes, n_chunks);
+	walk->piece =
+		(uint32_t)share(walk->chunk_bytes,
+	                        walk->call->coll == BPS_BCAST ? 1 : inbox->shape.n_ranks);
 	/* Rounding up may have made the last one needless. */
 	walk->end = walk->begin + (n_chunks ? div_up(bytes, walk->chunk_bytes) : 0);
+	for (step = 0; step < walk->n_steps; step++)
+		walk->done[step] = walk->begin;
 }
 
-static void check(struct bps_inbox *inbox, const struct walk *walk)
+/* Whether there is such an operation, or such a root; else all fail. */
+static bool check(struct bps_inbox_walk *walk)
 {
 	const struct bps_inbox_call *call = walk->call;
+	struct bps_inbox *inbox = walk->inbox;
 	struct bps_reason reason;
 
 	if (call->coll == BPS_BCAST ? call->root < inbox->shape.n_ranks
-	                            : walk->reduce != NULL)
-		return;
+	                            : bps_mix_make(inbox->groups, call->dtype,
+	                                           call->redop, &walk->mix) == 0)
+		return true;
 	bps_reason_set(&reason, -EINVAL, "%s on %s: there is no such operation or root",
 	               call->name, call->comm);
 	bps_inbox_fail(inbox, &reason);
+	return false;
+}
+
+static bool is_over(const struct bps_inbox_walk *walk)
+{
+	return walk->n_steps > 0 && walk->done[walk->n_steps - 1] == walk->end;
 }
 
 int bps_inbox_run(struct bps_inbox *inbox, const struct bps_inbox_call *call,
                   const struct bps_stage_wait *wait, struct bps_reason *ret_reason)
 {
-	struct walk walk = {
+	struct bps_inbox_walk walk = {
 		.inbox = inbox,
 		.call = call,
 		.begin = inbox->base,
-		.staged = inbox->base,
-		.summed = inbox->base,
-		.copied = inbox->base,
-		.reduce = bps_kernel(call->dtype, call->redop),
 		.copy_in = bps_copy(false),
 		.copy_out = bps_copy(call->coll == BPS_ALLREDUCE &&
 		                     call->bytes >= PAST_CACHE_BYTES),
@@ -414,11 +361,10 @@ int bps_inbox_run(struct bps_inbox *inbox, const struct bps_inbox_call *call,
 	};
 	int error = 0;
 
+	if (check(&walk))
+		choose_steps(&walk);
 	begin(&walk);
-	if (call->coll == BPS_BCAST && !walk.is_root)
-		walk.staged = walk.end; /* nobody waits for mine */
-	check(inbox, &walk);
-	while (walk.copied < walk.end && error == 0) {
+	while (error == 0 && !is_over(&walk)) {
 		error = bps_inbox_failed(inbox, ret_reason);
 		if (error == 0 && !work(&walk))
 			wait_for_work(&walk, wait);

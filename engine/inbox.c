@@ -14,6 +14,7 @@
 #define PAGE      4096u
 #define MAX_RANKS 4096u
 #define MAX_SLOTS 65536u
+#define MAX_SLOT  (1u << 30)
 #define MAGIC     0x6f626e69u
 
 /* Few and small enough to stay in the cache, large against a hand-over: see
@@ -22,27 +23,43 @@
 #define SLOT_BYTES     (128u << 10)
 #define MIN_SLOTS      2u
 #define MIN_SLOT_BYTES 4096u
+/* A slot holds an input and, in fp32, what is gathered of 16-bit floats. */
+#define MIN_LEVELS_SLOT (3 * BPS_INBOX_LINE)
 
 /* -- the shared memory -- */
 
 /* Where things lie, from the start of the shared memory. */
 struct layout {
-	size_t counts, hdrs, slots, end;
+	size_t counts, levels, hdrs, slots, ring, end;
 };
+
+static size_t whole_pages(size_t bytes)
+{
+	return (bytes + PAGE - 1) / PAGE * PAGE;
+}
 
 static int lay_out(const struct bps_inbox_shape *shape, struct layout *ret)
 {
 	size_t n_slots = (size_t)shape->n_ranks * shape->n_slots, bytes;
+	uint32_t n_groups = bps_levels_n_groups(shape->levels);
 
 	if (shape->n_ranks < 1 || shape->n_ranks > MAX_RANKS ||
 	    shape->n_slots < MIN_SLOTS || shape->n_slots > MAX_SLOTS ||
-	    shape->slot_bytes == 0 || shape->slot_bytes % BPS_INBOX_LINE != 0)
+	    shape->slot_bytes == 0 || shape->slot_bytes > MAX_SLOT ||
+	    shape->slot_bytes % BPS_INBOX_LINE != 0 || n_groups < 1 ||
+	    n_groups > shape->n_ranks ||
+	    (n_groups > 1 && shape->slot_bytes < MIN_LEVELS_SLOT))
 		return -EINVAL;
 	ret->counts = sizeof(struct bps_inbox_shared);
-	ret->hdrs = ret->counts + shape->n_ranks * sizeof(struct bps_inbox_counts);
-	ret->slots = ret->hdrs + n_slots * sizeof(struct bps_wire_hdr);
-	ret->slots = (ret->slots + PAGE - 1) / PAGE * PAGE;
-	if (__builtin_mul_overflow(n_slots, shape->slot_bytes, &bytes) ||
+	ret->levels = ret->counts + shape->n_ranks * sizeof(struct bps_inbox_counts);
+	/* As many groups as there can be: so only the memory itself needs to know. */
+	bytes = bps_groups_words(shape->n_ranks, shape->n_ranks) * sizeof(uint32_t);
+	ret->hdrs = ret->levels +
+	            (bytes + BPS_INBOX_LINE - 1) / BPS_INBOX_LINE * BPS_INBOX_LINE;
+	ret->slots = whole_pages(ret->hdrs + n_slots * sizeof(struct bps_wire_hdr));
+	/* Of a rank; each can be on a node of its own. */
+	ret->ring = whole_pages((size_t)shape->n_slots * shape->slot_bytes);
+	if (__builtin_mul_overflow(ret->ring, shape->n_ranks, &bytes) ||
 	    __builtin_add_overflow(ret->slots, bytes, &ret->end))
 		return -EOVERFLOW;
 	return 0;
@@ -57,7 +74,9 @@ size_t bps_inbox_bytes(const struct bps_inbox_shape *shape)
 
 void bps_inbox_plan(uint32_t n_ranks, size_t max_bytes, struct bps_inbox_shape *ret_shape)
 {
-	*ret_shape = (struct bps_inbox_shape){ n_ranks, SLOTS, SLOT_BYTES };
+	*ret_shape = (struct bps_inbox_shape){ .n_ranks = n_ranks,
+		                               .n_slots = SLOTS,
+		                               .slot_bytes = SLOT_BYTES };
 	while (ret_shape->slot_bytes > MIN_SLOT_BYTES &&
 	       bps_inbox_bytes(ret_shape) > max_bytes)
 		ret_shape->slot_bytes /= 2;
@@ -87,13 +106,32 @@ static void add_cpus(struct bps_inbox *inbox)
 
 /*
  * Take the pages now, in one call: else the first ops would, a fault for each 4 KiB.
- * Older kernels refuse, and then they do.
+ * Older kernels refuse, and then they do. Where the slots could not be placed, each rank
+ * takes its own, and they lie on its node.
  */
 static void take_pages(const struct bps_inbox *inbox)
 {
 #ifdef MADV_POPULATE_WRITE
-	(void)madvise(inbox->shared, inbox->bytes, MADV_POPULATE_WRITE);
+	if (inbox->shared->placed)
+		(void)madvise(inbox->shared, inbox->bytes, MADV_POPULATE_WRITE);
+	else
+		(void)madvise(bps_inbox_slot(inbox, inbox->rank, 0), inbox->ring_bytes,
+		              MADV_POPULATE_WRITE);
 #endif
+}
+
+/* Each rank's slots lie on its node. */
+static bool place(const struct bps_inbox *inbox)
+{
+	const struct bps_groups *groups = inbox->groups;
+	bool placed = true;
+	uint32_t r;
+
+	for (r = 0; r < groups->n_ranks; r++)
+		placed = bps_groups_place(bps_inbox_slot(inbox, r, 0), inbox->ring_bytes,
+		                          groups->nodes[groups->group_of[r]]) &&
+		         placed;
+	return placed;
 }
 
 /* Consumes @map, on failure too. */
@@ -101,26 +139,38 @@ static int inbox_new(const struct bps_inbox_shape *shape, const struct layout *l
                      void *map, uint32_t rank, struct bps_inbox **ret_inbox)
 {
 	struct bps_inbox *inbox = calloc(1, sizeof(*inbox));
-	const void **sources = calloc(shape->n_ranks, sizeof(*sources));
+	int r = -ENOMEM;
 
-	if (!inbox || !sources) {
-		free(inbox);
-		free(sources);
-		bps_region_free(map, layout->end);
-		return -ENOMEM;
+	if (inbox) {
+		inbox->shape = *shape;
+		inbox->shape.levels = NULL;
+		inbox->bytes = layout->end;
+		inbox->shared = map;
+		inbox->counts = (void *)((char *)map + layout->counts);
+		inbox->hdrs = (void *)((char *)map + layout->hdrs);
+		inbox->slots = (unsigned char *)map + layout->slots;
+		inbox->ring_bytes = layout->ring;
+		inbox->rank = rank;
+		inbox->sources = calloc(2 * (size_t)shape->n_ranks, sizeof(void *));
+		r = bps_groups_read((void *)((char *)map + layout->levels),
+		                    shape->n_ranks, inbox->shared->n_groups, rank,
+		                    &inbox->groups);
 	}
-	inbox->shape = *shape;
-	inbox->bytes = layout->end;
-	inbox->shared = map;
-	inbox->counts = (void *)((char *)map + layout->counts);
-	inbox->hdrs = (void *)((char *)map + layout->hdrs);
-	inbox->slots = (unsigned char *)map + layout->slots;
-	inbox->sources = sources;
-	inbox->rank = rank;
-	take_pages(inbox);
-	add_cpus(inbox);
+	if (r < 0 || !inbox->sources) {
+		bps_inbox_free(inbox);
+		if (!inbox)
+			bps_region_free(map, layout->end);
+		return r < 0 ? r : -ENOMEM;
+	}
 	*ret_inbox = inbox;
 	return 0;
+}
+
+/* The last step of making or opening one. */
+static void settle(struct bps_inbox *inbox)
+{
+	take_pages(inbox);
+	add_cpus(inbox);
 }
 
 int bps_inbox_create(const struct bps_inbox_shape *shape, struct bps_inbox **ret_inbox,
@@ -139,13 +189,20 @@ int bps_inbox_create(const struct bps_inbox_shape *shape, struct bps_inbox **ret
 		return r;
 	shared = map;
 	shared->magic = MAGIC;
-	shared->shape = *shape;
+	shared->n_ranks = shape->n_ranks;
+	shared->n_slots = shape->n_slots;
+	shared->slot_bytes = shape->slot_bytes;
+	shared->n_groups = bps_levels_n_groups(shape->levels);
+	bps_groups_write(shape->levels, shape->n_ranks,
+	                 (void *)((char *)map + layout.levels));
 	bps_event_init(&shared->event);
 	r = inbox_new(shape, &layout, map, 0, ret_inbox);
 	if (r < 0) {
 		close(fd);
 		return r;
 	}
+	shared->placed = place(*ret_inbox);
+	settle(*ret_inbox);
 	*ret_fd = fd;
 	return 0;
 }
@@ -153,12 +210,14 @@ int bps_inbox_create(const struct bps_inbox_shape *shape, struct bps_inbox **ret
 int bps_inbox_open(const struct bps_inbox_shape *shape, int fd, uint32_t rank,
                    struct bps_inbox **ret_inbox)
 {
+	struct bps_inbox_shape plain = *shape;
 	struct bps_inbox_shared *shared;
 	struct layout layout;
 	void *map;
 	int r;
 
-	r = lay_out(shape, &layout);
+	plain.levels = NULL;
+	r = lay_out(&plain, &layout);
 	if (r < 0)
 		return r;
 	r = bps_memfd_map(fd, layout.end, &map);
@@ -166,11 +225,15 @@ int bps_inbox_open(const struct bps_inbox_shape *shape, int fd, uint32_t rank,
 		return r;
 	shared = map;
 	if (shared->magic != MAGIC || rank >= shape->n_ranks ||
-	    memcmp(&shared->shape, shape, sizeof(*shape)) != 0) {
+	    shared->n_ranks != shape->n_ranks || shared->n_slots != shape->n_slots ||
+	    shared->slot_bytes != shape->slot_bytes) {
 		bps_region_free(map, layout.end);
 		return -EINVAL;
 	}
-	return inbox_new(shape, &layout, map, rank, ret_inbox);
+	r = inbox_new(&plain, &layout, map, rank, ret_inbox);
+	if (r == 0)
+		settle(*ret_inbox);
+	return r;
 }
 
 void bps_inbox_free(struct bps_inbox *inbox)
@@ -178,23 +241,31 @@ void bps_inbox_free(struct bps_inbox *inbox)
 	if (!inbox)
 		return;
 	bps_region_free(inbox->shared, inbox->bytes);
+	bps_groups_free(inbox->groups);
 	free(inbox->sources);
 	free(inbox);
 }
 
+uint64_t bps_inbox_crossed(const struct bps_inbox *inbox, uint32_t from, uint32_t to)
+{
+	return bps_groups_crossed(inbox->groups, from, to);
+}
+
 /* -- hand-over -- */
 
-bool bps_inbox_all(struct bps_inbox *inbox, enum bps_inbox_count count, uint64_t chunk)
+bool bps_inbox_look(struct bps_inbox *inbox, enum bps_inbox_count count, uint64_t chunk)
 {
+	const struct bps_groups *groups = inbox->groups;
+	bool near = count == BPS_STAGED || count == BPS_RELAYED;
+	uint32_t i = near ? groups->first[groups->mine] : 0;
+	uint32_t end = near ? groups->first[groups->mine + 1] : groups->n_ranks;
 	uint64_t least = UINT64_MAX;
-	uint32_t r;
 
-	if (inbox->least[count] > chunk)
-		return true;
-	for (r = 0; r < inbox->shape.n_ranks && least > chunk; r++) {
+	for (; i < end && least > chunk; i++) {
 		/* Pairs with the release in bps_inbox_publish(): what is counted is
 		 * complete, or read. */
-		uint64_t value = bps_load_acquire(&inbox->counts[r].of[count]);
+		uint64_t value =
+			bps_load_acquire(&inbox->counts[groups->members[i]].of[count]);
 
 		if (value < least)
 			least = value;

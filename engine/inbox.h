@@ -16,9 +16,20 @@
  *	copies	the other pieces' sums from where their owners put them.
  * Broadcast: the root stages all of the chunk, the others copy.
  *
- * All of it goes on at once on different chunks. Hand-over is by three counters a rank,
- *in a cache line of its own and written by that rank only: chunks staged, summed, copied.
- *A slot is free for g when every rank has copied g - n_slots.
+ * Where ranks live on several memory nodes (engine/levels.h), what a group of them owns
+ * is divided evenly among the ranks of each other group, who in addition
+ *	gather	the inputs of their own group, in rank order, into a partial on their
+ *		node; the owner sums its own group's inputs and then the partials, in the
+ *		order of groups,
+ *	relay	the sum into a slot on their node and into their own output; the others of
+ *		their group copy from there.
+ * Each of them stages and copies within its group alone, but for what it gathers and
+ * relays itself. So of each chunk one partial of each other group and one sum for each
+ * other group goes from node to node. Of a broadcast, the groups without the root relay.
+ *
+ * All of it goes on at once on different chunks. Hand-over is by a counter for each of
+ * these steps, chunks done, which lie in a cache line a rank, written by that rank only.
+ * A slot is free for g when every rank has copied g - n_slots.
  *
  * Belongs to the thread that is inside the communicator's collective.
  */
@@ -30,6 +41,7 @@
 
 #include "base/types.h"
 #include "engine/client.h"
+#include "engine/levels.h"
 #include "engine/stage.h"
 
 struct bps_inbox;
@@ -37,12 +49,13 @@ struct bps_inbox;
 struct bps_inbox_shape {
 	uint32_t n_ranks;
 	uint32_t n_slots;
-	uint32_t slot_bytes; /* a multiple of 64 */
+	uint32_t slot_bytes;             /* a multiple of 64 */
+	const struct bps_levels *levels; /* for bps_inbox_create(); NULL: one group */
 };
 
 /**
  * bps_inbox_plan() - the shape for @n_ranks (1 or more) that is fastest within
- * @max_bytes; the smallest that works where even that takes more.
+ * @max_bytes; the smallest that works where even that takes more. It has one group.
  */
 void bps_inbox_plan(uint32_t n_ranks, size_t max_bytes,
                     struct bps_inbox_shape *ret_shape);
@@ -61,7 +74,8 @@ int bps_inbox_create(const struct bps_inbox_shape *shape, struct bps_inbox **ret
 /**
  * bps_inbox_open() - another rank's: map what rank 0 made. All ranks have opened it
  * before any runs a call.
- * @fd: borrowed. @rank: 1 to n_ranks - 1.
+ * @fd: borrowed. @rank: 1 to n_ranks - 1. @shape: what it says of levels is not looked
+ * at: the memory says it.
  * Return: 0 and an inbox owned by the caller; -EINVAL when it is not what @shape says; a
  * negative errno.
  */
@@ -70,6 +84,12 @@ int bps_inbox_open(const struct bps_inbox_shape *shape, int fd, uint32_t rank,
 
 /** bps_inbox_free() - takes NULL. Other ranks may go on. */
 void bps_inbox_free(struct bps_inbox *inbox);
+
+/**
+ * bps_inbox_crossed() - bytes that this rank has taken from the memory of group @from to
+ * that of group @to, in all calls; see bps_groups_crossed().
+ */
+uint64_t bps_inbox_crossed(const struct bps_inbox *inbox, uint32_t from, uint32_t to);
 
 /* One collective call, the same on all ranks but for the buffers. */
 struct bps_inbox_call {

@@ -11,16 +11,27 @@
  * - input, one a rank: what this rank contributes, for the owner of g to sum
  * - push: the box's sum, what goes to the server
  * - result: the total
+ * - near, one a group, where ranks live on several memory nodes (engine/levels.h): what
+ *   the group has of g on its own node, first its partial, later its copy of the total
  *
  * The owner of an allreduce's g is rank g mod n_ranks; it reads its own input straight
  * from the user's buffer. A broadcast's owner is the root rank in the root's box and the
  * leader in the others, where there is nothing to sum.
  *
+ * With several groups the owner is a rank of group home, and every other group has a rank
+ * that gathers g: it sums its group's inputs. Both take turns in their group as owners do
+ * in the box. The owner sums home's inputs in rank order, then the partials in the order
+ * of groups. Push and result rings lie on one node; in a group that lives on another one
+ * and has several ranks, the one whose turn it is relays: it takes the result across, and
+ * the others copy from the near ring. A broadcast's root relays to its group at once.
+ *
  * Hand-over is by numbers that only grow, each written by one thread:
  *
  * - staged[rank]: inputs of all g below this are there (the rank)
+ * - gathered of slot and group: g + 1 when its partial of g is there (whose turn it is)
  * - summed of slot: g + 1 when the push buffer holds g's sum (the owner)
  * - done of slot: g + 1 when the result of g is there (the leader's engine)
+ * - relayed of slot and group: g + 1 when its copy of that is there (whose turn it is)
  * - copied[rank]: results of all g below this were taken (the rank)
  *
  * A slot is free for g when every rank has copied g - n_slots. In the root's box of a
@@ -37,17 +48,19 @@
 
 #include "base/types.h"
 #include "engine/client.h"
+#include "engine/levels.h"
 #include "engine/plan.h"
 
 struct bps_stage;
 
 struct bps_stage_shape {
-	uint32_t n_ranks;    /* of this box, in this communicator */
-	uint32_t max_slots;  /* slots of a ring there can ever be */
-	uint64_t ring_bytes; /* of each ring */
+	uint32_t n_ranks;                /* of this box, in this communicator */
+	uint32_t max_slots;              /* slots of a ring there can ever be */
+	uint64_t ring_bytes;             /* of each ring; near rings have twice as much */
+	const struct bps_levels *levels; /* for the leader; NULL: one group */
 };
 
-/** bps_stage_bytes() - shared memory that @shape takes; 0: too large to say. */
+/** bps_stage_bytes() - shared memory that @shape takes; 0: none that can be. */
 size_t bps_stage_bytes(const struct bps_stage_shape *shape);
 
 /**
@@ -61,7 +74,8 @@ int bps_stage_create(const struct bps_stage_shape *shape, struct bps_stage **ret
 /**
  * bps_stage_open() - another rank's: map what the leader made.
  * @fd: borrowed. @rank: index in the box, 1 to n_ranks - 1. @wake_fd: the eventfd that
- * wakes the leader's engine, borrowed until bps_stage_free().
+ * wakes the leader's engine, borrowed until bps_stage_free(). @shape: what it says of
+ * levels is not looked at: the memory says it.
  * Return: 0; -EINVAL when it is not what @shape says; a negative errno.
  */
 int bps_stage_open(const struct bps_stage_shape *shape, int fd, uint32_t rank,
@@ -70,6 +84,13 @@ int bps_stage_open(const struct bps_stage_shape *shape, int fd, uint32_t rank,
 void bps_stage_set_wake_fd(struct bps_stage *stage, int wake_fd);
 /** bps_stage_free() - takes NULL. */
 void bps_stage_free(struct bps_stage *stage);
+
+/**
+ * bps_stage_crossed() - bytes that this rank has taken from the memory of group @from to
+ * that of group @to, in all calls. Where push and result rings lie on a node of no group,
+ * that counts as group number n_groups. See bps_groups_crossed().
+ */
+uint64_t bps_stage_crossed(const struct bps_stage *stage, uint32_t from, uint32_t to);
 
 /*
  * One collective call, the same on all ranks but for the buffers. The cut counts bytes of

@@ -25,6 +25,11 @@
 #define GUARD_BYTES 64u
 #define MAX_RANKS   7
 
+#define SHAPE(ranks, slots, bytes)                                             \
+	{                                                                      \
+		.n_ranks = (ranks), .n_slots = (slots), .slot_bytes = (bytes), \
+	}
+
 /* What the ranks of one box do, and where. */
 struct box {
 	struct bps_inbox_shape shape;
@@ -237,9 +242,11 @@ static int run_sizes(struct box *box, struct bps_inbox *inbox, uint32_t rank)
 static void test_sizes(void **state)
 {
 	static const uint32_t ranks[] = { 1, 2, 3, 4, 7 };
-	static const struct bps_inbox_shape shapes[] = { { 0, 2, 64 },
-		                                         { 0, 3, 4096 },
-		                                         { 0, 8, 65536 } };
+	static const struct bps_inbox_shape shapes[] = {
+		{ .n_slots = 2, .slot_bytes = 64 },
+		{ .n_slots = 3, .slot_bytes = 4096 },
+		{ .n_slots = 8, .slot_bytes = 65536 },
+	};
 	size_t i, k;
 
 	(void)state;
@@ -304,7 +311,7 @@ static int run_half(struct box *box, struct bps_inbox *inbox, uint32_t rank)
 
 static void test_half(void **state)
 {
-	struct box box = { .shape = { 3, 4, 4096 }, .run = run_half };
+	struct box box = { .shape = SHAPE(3, 4, 4096), .run = run_half };
 
 	(void)state;
 	run_box(&box);
@@ -327,7 +334,7 @@ static int run_skewed(struct box *box, struct bps_inbox *inbox, uint32_t rank)
 
 static void test_skewed(void **state)
 {
-	struct box box = { .shape = { 5, 2, 64 }, .run = run_skewed };
+	struct box box = { .shape = SHAPE(5, 2, 64), .run = run_skewed };
 
 	(void)state;
 	run_box(&box);
@@ -405,7 +412,7 @@ static int run_bcast_differs(struct box *box, struct bps_inbox *inbox, uint32_t 
 
 static void test_differ(void **state)
 {
-	struct box box = { .shape = { 3, 4, 4096 } };
+	struct box box = { .shape = SHAPE(3, 4, 4096) };
 
 	(void)state;
 	box.run = run_counts_differ;
@@ -453,15 +460,22 @@ static int run_late(struct box *box, struct bps_inbox *inbox, uint32_t rank)
 
 static void test_late(void **state)
 {
-	struct box box = { .shape = { 3, 4, 4096 }, .run = run_late };
+	static const uint32_t group_of[] = { 0, 1, 0 };
+	static const uint32_t nodes[] = { BPS_NUMA_NONE, BPS_NUMA_NONE };
+	static const struct bps_levels levels = { .n_groups = 2,
+		                                  .group_of = group_of,
+		                                  .nodes = nodes };
+	struct box box = { .shape = SHAPE(3, 4, 4096), .run = run_late };
 
 	(void)state;
+	run_box(&box);
+	box.shape.levels = &levels;
 	run_box(&box);
 }
 
 static void test_tell(void **state)
 {
-	const struct bps_inbox_shape shape = { 2, 2, 64 };
+	const struct bps_inbox_shape shape = SHAPE(2, 2, 64);
 	struct bps_inbox *a, *b;
 	int fd;
 
@@ -479,7 +493,7 @@ static void test_tell(void **state)
 
 static void test_shapes(void **state)
 {
-	const struct bps_inbox_shape good = { 2, 4, 4096 };
+	const struct bps_inbox_shape good = SHAPE(2, 4, 4096);
 	struct bps_inbox_shape shape;
 	struct bps_inbox *inbox = NULL, *other;
 	int fd;
@@ -490,12 +504,12 @@ static void test_shapes(void **state)
 		assert_int_equal(shape.n_ranks, n);
 		assert_in_range(bps_inbox_bytes(&shape), 1, 64u << 20);
 	}
-	assert_int_equal(bps_inbox_bytes(&(struct bps_inbox_shape){ 0, 4, 64 }), 0);
-	assert_int_equal(bps_inbox_bytes(&(struct bps_inbox_shape){ 2, 1, 64 }), 0);
-	assert_int_equal(bps_inbox_bytes(&(struct bps_inbox_shape){ 2, 4, 65 }), 0);
-	assert_int_equal(bps_inbox_bytes(&(struct bps_inbox_shape){ 2, 4, 0 }), 0);
+	assert_int_equal(bps_inbox_bytes(&(struct bps_inbox_shape)SHAPE(0, 4, 64)), 0);
+	assert_int_equal(bps_inbox_bytes(&(struct bps_inbox_shape)SHAPE(2, 1, 64)), 0);
+	assert_int_equal(bps_inbox_bytes(&(struct bps_inbox_shape)SHAPE(2, 4, 65)), 0);
+	assert_int_equal(bps_inbox_bytes(&(struct bps_inbox_shape)SHAPE(2, 4, 0)), 0);
 	assert_int_equal(
-		bps_inbox_create(&(struct bps_inbox_shape){ 2, 4, 65 }, &inbox, &fd),
+		bps_inbox_create(&(struct bps_inbox_shape)SHAPE(2, 4, 65), &inbox, &fd),
 		-EINVAL);
 	assert_int_equal(bps_inbox_create(&good, &inbox, &fd), 0);
 	shape = good;
