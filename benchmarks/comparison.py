@@ -45,7 +45,7 @@ DEFAULTS = {
     "sizes": [16 << 20], "rate": "100mbit", "host_rate": {}, "per_connection": None,
     "queue": "20ms", "cc": "cubic", "iters": 5, "warmup": 2, "rounds": 2, "impl": list(IMPLS),
     "mode": "always", "bind": False, "build": os.path.join(ROOT, "build"), "env": [],
-    "server_arg": [],
+    "server_arg": [], "nics": 1,
 }
 
 
@@ -191,7 +191,7 @@ class Comparison:
                "goodput_bit_s": max(self.goodputs.values()) * 8,
                "goodputs_bit_s": {x: y * 8 for x, y in self.goodputs.items()},
                "rate": args.rate, "host_rate": args.host_rate, "queue": args.queue,
-               "per_connection": args.per_connection,
+               "per_connection": args.per_connection, "nics": self.lab.nics,
                "congestion_control": args.cc}
         if variant.impl == "stock-best":
             row["candidates"] = {x.label: x.median(size) for x in self.variants

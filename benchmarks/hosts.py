@@ -51,12 +51,14 @@ def host_rates(text):
 class LabOfHosts:
     """The emulated hosts; a context manager, so that they go away in any case.
 
-    From args: hosts and servers (how many), rate, host_rate, per_connection, queue, cc.
+    From args: hosts and servers (how many), rate, host_rate, per_connection, queue, cc,
+    nics.
     """
 
     def __init__(self, args):
         self.args = args
         self.name = "bench%d" % os.getpid()
+        self.nics = getattr(args, "nics", 1)
         self.hosts = ["h%d" % (i + 1) for i in range(args.hosts)]
         self.servers = ["s%d" % (i + 1) for i in range(args.servers)]
 
@@ -69,6 +71,7 @@ class LabOfHosts:
                  ] if args.host_rate else []
         bound = getattr(args, "per_connection", None)
         rates += ["--per-connection", bound] if bound else []
+        rates += ["--nics", str(self.nics)]
         up = subprocess.run(self.lab(
             "up", str(args.hosts), "--extra-servers", str(args.servers),
             "--rate", args.rate, "--queue", args.queue, "--cc", args.cc, *rates))
@@ -87,9 +90,9 @@ class LabOfHosts:
         return rate_bits(self.args.host_rate.get(host, self.args.rate))
 
     def goodputs(self):
-        """Bytes a second of every host's and server's link, by name: what one TCP stream
-        carries, measured once a rate, against a link that is no slower. The fastest host
-        may be alone at its rate: then in proportion to the next slower one.
+        """Bytes a second of every host and server, by name: what one TCP stream carries,
+        measured once a rate, against a link that is no slower, for each of its cards. The
+        fastest host may be alone at its rate: then in proportion to the next slower one.
         """
         names = self.hosts + self.servers
         known = {}
@@ -101,7 +104,7 @@ class LabOfHosts:
             else:
                 slower = max(known)
                 known[bits] = known[slower] * bits / slower
-        return {x: known[self.rate(x)] for x in names}
+        return {x: self.nics * known[self.rate(x)] for x in names}
 
     def stream(self, sender, receiver):
         """Bytes a second of one TCP stream."""

@@ -43,7 +43,7 @@ struct bps_uplink {
 	bool ping_sending, ping_unanswered;
 	uint32_t n_sending; /* sends that the transport has */
 	struct bps_send hello, ping, bye;
-	uint8_t hello_payload[BPS_WIRE_HELLO_BYTES];
+	uint8_t hello_payload[BPS_WIRE_HELLO_MOST];
 	uint8_t control[BPS_WIRE_CTL_PAYLOAD];
 	void *scratch; /* where the answers of a failed op go */
 	/* members that were missing from an op, as last reported */
@@ -61,9 +61,14 @@ struct bps_rails {
 	struct bps_client *client;
 	uint32_t server;
 	struct bps_uplink *uplinks[BPS_WIRE_MAX_CONNECTIONS];
-	uint32_t n;     /* the first of them, which are used */
-	uint32_t n_all; /* the others were closed, and may still have something under way
-	                 */
+	uint32_t n; /* the first of them, which are used */
+	uint32_t
+		n_all; /* the others were closed, and may still have something under way;
+	                  as many were ever made, and each has the number of its making */
+	uint32_t n_welcomes;
+	uint64_t id; /* the server's own number, from its first WELCOME; 0: not said */
+	struct bps_card_addr addrs[BPS_WIRE_MAX_ADDRS]; /* where it listens, by that */
+	uint32_t n_addrs;
 	struct bps_list lanes; /* struct bps_op_lane */
 	/* of all connections together */
 	uint32_t window, n_unanswered;
@@ -145,6 +150,8 @@ void bps_rails_free(struct bps_rails *rails);
 int bps_rails_add(struct bps_rails *rails, struct bps_conn *conn, const char *name);
 /** bps_rails_keep() - see bps_client_keep(). */
 void bps_rails_keep(struct bps_rails *rails, uint32_t n);
+/** bps_rails_drop() - see bps_client_drop(). */
+void bps_rails_drop(struct bps_rails *rails, uint32_t i);
 /** bps_rails_closed() - whether the transport gave everything back. */
 bool bps_rails_closed(const struct bps_rails *rails);
 /** bps_rails_worst() - the connection in the worst state. */
@@ -154,9 +161,9 @@ void bps_rails_load(const struct bps_rails *rails, struct bps_load *ret_load);
 
 /* -- uplink.c -- */
 
-/** bps_uplink_new() - consumes @conn and says HELLO on it, its number @rail. 0 or
+/** bps_uplink_new() - consumes @conn and says HELLO on it, its number @number. 0 or
  * -ENOMEM. */
-int bps_uplink_new(struct bps_rails *rails, uint32_t rail, struct bps_conn *conn,
+int bps_uplink_new(struct bps_rails *rails, uint32_t number, struct bps_conn *conn,
                    const char *name, struct bps_uplink **ret_uplink);
 /** bps_uplink_close() - a BYE, then the end of the connection. Idempotent. */
 void bps_uplink_close(struct bps_uplink *uplink);

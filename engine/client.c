@@ -362,11 +362,32 @@ void bps_client_keep(struct bps_client *client, uint32_t server, uint32_t n)
 		bps_rails_keep(rails, n);
 }
 
+void bps_client_drop(struct bps_client *client, uint32_t server, uint32_t i)
+{
+	struct bps_rails *rails = find_rails(client, server);
+
+	if (rails && i < rails->n)
+		bps_rails_drop(rails, i);
+}
+
 uint32_t bps_client_n_connections(const struct bps_client *client, uint32_t server)
 {
 	const struct bps_rails *rails = find_rails(client, server);
 
 	return rails ? rails->n : 0;
+}
+
+static int uplink_status(const struct bps_uplink *uplink)
+{
+	switch (uplink->state) {
+	case BPS_UPLINK_GREETING:
+		return -EINPROGRESS;
+	case BPS_UPLINK_OPEN:
+		return 0;
+	case BPS_UPLINK_DEAD:
+		break;
+	}
+	return uplink->reason.error;
 }
 
 int bps_client_status(const struct bps_client *client, uint32_t server,
@@ -379,15 +400,38 @@ int bps_client_status(const struct bps_client *client, uint32_t server,
 		return -ENOENT;
 	if (ret_reason)
 		*ret_reason = &uplink->reason;
-	switch (uplink->state) {
-	case BPS_UPLINK_GREETING:
-		return -EINPROGRESS;
-	case BPS_UPLINK_OPEN:
+	return uplink_status(uplink);
+}
+
+int bps_client_look(const struct bps_client *client, uint32_t server, uint32_t i,
+                    struct bps_connection *ret)
+{
+	const struct bps_rails *rails = find_rails(client, server);
+	const struct bps_uplink *uplink;
+
+	if (!rails || i >= rails->n)
+		return -ENOENT;
+	uplink = rails->uplinks[i];
+	*ret = (struct bps_connection){
+		.status = uplink_status(uplink),
+		.reason = &uplink->reason,
+	};
+	if (!uplink->conn)
 		return 0;
-	case BPS_UPLINK_DEAD:
-		break;
-	}
-	return uplink->reason.error;
+	ret->sent_bytes = uplink->conn->n_sent_bytes;
+	ret->received_bytes = uplink->conn->n_received_bytes;
+	if (bps_conn_ends(uplink->conn, &ret->here, &ret->there) < 0)
+		ret->here.bytes = ret->there.bytes = 0;
+	return 0;
+}
+
+uint32_t bps_client_told(const struct bps_client *client, uint32_t server,
+                         const struct bps_card_addr **ret_addrs)
+{
+	const struct bps_rails *rails = find_rails(client, server);
+
+	*ret_addrs = rails ? rails->addrs : NULL;
+	return rails ? rails->n_addrs : 0;
 }
 
 void bps_client_load(const struct bps_client *client, uint32_t server,

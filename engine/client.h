@@ -146,6 +146,12 @@ int bps_client_attach(struct bps_client *client, uint32_t server, struct bps_con
  */
 void bps_client_keep(struct bps_client *client, uint32_t server, uint32_t n);
 
+/**
+ * bps_client_drop() - close connection @i (below bps_client_n_connections()) to server
+ * @server, before any group uses it; those after it move up.
+ */
+void bps_client_drop(struct bps_client *client, uint32_t server, uint32_t i);
+
 /** bps_client_n_connections() - to server @server, those closed not counted. */
 uint32_t bps_client_n_connections(const struct bps_client *client, uint32_t server);
 
@@ -157,6 +163,25 @@ uint32_t bps_client_n_connections(const struct bps_client *client, uint32_t serv
  */
 int bps_client_status(const struct bps_client *client, uint32_t server,
                       const struct bps_reason **ret_reason);
+
+/* One connection to a server. */
+struct bps_connection {
+	int status;                      /* as of bps_client_status() */
+	const struct bps_reason *reason; /* borrowed until the next call */
+	struct bps_addr here, there; /* bytes 0: there is no network between the two */
+	uint64_t sent_bytes, received_bytes;
+};
+
+/** bps_client_look() - at connection @i. Return: 0; -ENOENT: there is none. */
+int bps_client_look(const struct bps_client *client, uint32_t server, uint32_t i,
+                    struct bps_connection *ret);
+
+/**
+ * bps_client_told() - the addresses that server @server says it listens on; borrowed
+ * while @client lives. Return: how many, at most BPS_WIRE_MAX_ADDRS.
+ */
+uint32_t bps_client_told(const struct bps_client *client, uint32_t server,
+                         const struct bps_card_addr **ret_addrs);
 
 /**
  * bps_client_load() - of server @server, all 0 where it is not attached.

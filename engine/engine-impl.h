@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What engine.c (the thread, ops, groups) and probe.c share.
+ * What engine.c (the thread, ops, groups), engine-servers.c and probe.c share.
  */
 #pragma once
 
@@ -18,7 +18,9 @@ struct bps_engine {
 	struct bps_loop *loop;
 	struct bps_client *client;
 	struct bps_server *server; /* NULL: none is carried */
-	struct bps_tcp_listener *listener;
+	struct bps_tcp_listener *listeners[BPS_ENGINE_MAX_ADDRS];
+	int n_listeners;
+	uint32_t n_servers;     /* that were greeted */
 	struct bps_list groups; /* struct bps_engine_group */
 	uint64_t ticked_ns;
 	pthread_t thread;

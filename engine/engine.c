@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "transport/local.h"
+#include "engine/cards.h"
 #include "transport/loop.h"
 
 #define TICK_NS    (200 * BPS_NS_PER_MS)
@@ -249,6 +249,7 @@ static bool at_rest(const struct bps_engine *engine)
 static void say_goodbye(struct bps_engine *engine)
 {
 	uint64_t deadline_ns = bps_now_ns() + GOODBYE_NS;
+	int i;
 
 	bps_client_close(engine->client);
 	while (!at_rest(engine) && bps_now_ns() < deadline_ns)
@@ -257,7 +258,8 @@ static void say_goodbye(struct bps_engine *engine)
 		bps_server_close_peers(engine->server, engine->loop);
 	while (!at_rest(engine) && bps_now_ns() < deadline_ns + GOODBYE_NS)
 		bps_loop_turn(engine->loop, TICK_NS / 10);
-	bps_tcp_listener_close(engine->listener);
+	for (i = 0; i < engine->n_listeners; i++)
+		bps_tcp_listener_close(engine->listeners[i]);
 }
 
 static void *engine_main(void *arg)
@@ -335,6 +337,19 @@ void bps_engine_stop(struct bps_engine *engine)
 	engine_free(engine);
 }
 
+static void do_bind(struct bps_engine *engine, void *arg)
+{
+	(void)engine;
+	(void)bps_cpuset_bind(arg);
+}
+
+void bps_engine_bind(struct bps_engine *engine, const struct bps_cpuset *cpus)
+{
+	struct bps_cpuset own = *cpus;
+
+	bps_engine_call(engine, do_bind, &own);
+}
+
 int bps_engine_wake_fd(const struct bps_engine *engine)
 {
 	return bps_loop_wake_fd(engine->loop);
@@ -352,9 +367,20 @@ static void accepted(void *owner, int fd, const struct bps_addr *peer)
 		bps_server_accept(engine->server, engine->loop, conn);
 }
 
+static int listening(void *owner, struct bps_card_addr *ret, int max)
+{
+	const struct bps_engine *engine = owner;
+	struct bps_addr addrs[BPS_ENGINE_MAX_ADDRS];
+	int i;
+
+	for (i = 0; i < engine->n_listeners; i++)
+		addrs[i] = *bps_tcp_listener_addr(engine->listeners[i]);
+	return bps_cards_listening(addrs, engine->n_listeners, ret, max);
+}
+
 struct serve {
-	const struct bps_addr *addr;
-	struct bps_addr *ret_addr;
+	const struct bps_addr *addrs;
+	int n_addrs;
 	int r;
 };
 
@@ -367,152 +393,27 @@ static void do_serve(struct bps_engine *engine, void *arg)
 		.n_reducers = 1,
 		.max_slots = engine->config.client.n_slots,
 		.quiet = true,
+		.addrs = listening,
 	};
+	int *n = &engine->n_listeners;
 
 	serve->r = bps_server_new(&config, NULL, engine, &engine->server);
-	if (serve->r == 0)
-		serve->r = bps_tcp_listen(engine->loop, serve->addr, accepted, engine,
-		                          &engine->listener);
-	if (serve->r == 0)
-		*serve->ret_addr = *bps_tcp_listener_addr(engine->listener);
+	while (serve->r == 0 && *n < serve->n_addrs) {
+		serve->r = bps_tcp_listen(engine->loop, &serve->addrs[*n], accepted,
+		                          engine, &engine->listeners[*n]);
+		*n += serve->r == 0;
+	}
 }
 
-int bps_engine_serve(struct bps_engine *engine, const struct bps_addr *addr,
+int bps_engine_serve(struct bps_engine *engine, const struct bps_addr *addrs, int n_addrs,
                      struct bps_addr *ret_addr)
 {
-	struct serve serve = { .addr = addr, .ret_addr = ret_addr };
+	struct serve serve = { .addrs = addrs, .n_addrs = n_addrs };
 
 	bps_engine_call(engine, do_serve, &serve);
+	if (serve.r == 0)
+		*ret_addr = *bps_tcp_listener_addr(engine->listeners[0]);
 	return serve.r;
-}
-
-/* -- servers -- */
-
-struct greet {
-	const struct bps_engine_server *servers;
-	uint32_t n;
-	struct bps_reason *reason;
-	int r;
-};
-
-static int greet_local(struct bps_engine *engine, uint32_t number, const char *name)
-{
-	struct bps_conn *ours, *theirs;
-	int r = bps_local_pair(engine->loop, &ours, &theirs);
-
-	if (r == 0) {
-		r = bps_server_accept(engine->server, engine->loop, theirs);
-		if (r < 0)
-			bps_conn_close(ours);
-	}
-	return r < 0 ? r : bps_client_attach(engine->client, number, ours, name);
-}
-
-/* One connection more. */
-static int greet_one(struct bps_engine *engine, const struct bps_engine_server *server,
-                     uint32_t number)
-{
-	const struct bps_tcp_dial dial = {
-		.name = server->name,
-		.addrs = server->addrs,
-		.n_addrs = server->n_addrs,
-		.local = server->source,
-		.retry_ns = engine->config.retry_ns,
-	};
-	struct bps_conn *conn;
-	int r;
-
-	if (server->local)
-		return greet_local(engine, number, server->name);
-	r = bps_tcp_dial(engine->loop, &dial, NULL, NULL, &conn);
-	return r < 0 ? r : bps_client_attach(engine->client, number, conn, server->name);
-}
-
-static int greet_server(struct bps_engine *engine, const struct bps_engine_server *server,
-                        uint32_t number)
-{
-	uint32_t wanted = server->local ? 1 : server->n_connections;
-	int r = 0;
-
-	while (r == 0 && bps_client_n_connections(engine->client, number) < wanted)
-		r = greet_one(engine, server, number);
-	bps_client_keep(engine->client, number, wanted);
-	return r;
-}
-
-static void do_greet(struct bps_engine *engine, void *arg)
-{
-	struct greet *greet = arg;
-	uint32_t i;
-
-	for (i = 0; i < greet->n && greet->r == 0; i++) {
-		greet->r = greet_server(engine, &greet->servers[i], i);
-		if (greet->r < 0)
-			snprintf(greet->reason->text, sizeof(greet->reason->text),
-			         "server %s: %s", greet->servers[i].name,
-			         strerror(-greet->r));
-	}
-}
-
-/* The worst state of all servers: an error, then -EINPROGRESS, then 0. */
-static void do_status(struct bps_engine *engine, void *arg)
-{
-	struct greet *greet = arg;
-	const struct bps_reason *reason;
-	uint32_t i;
-
-	greet->r = 0;
-	for (i = 0; i < greet->n; i++) {
-		int r = bps_client_status(engine->client, i, &reason);
-
-		if (r == 0)
-			continue;
-		greet->r = r;
-		if (r == -EINPROGRESS)
-			continue;
-		*greet->reason = *reason;
-		return;
-	}
-}
-
-int bps_engine_connect(struct bps_engine *engine, const struct bps_engine_server *servers,
-                       uint32_t n, struct bps_reason *ret_reason)
-{
-	struct greet greet = { .servers = servers, .n = n, .reason = ret_reason };
-
-	bps_engine_call(engine, do_greet, &greet);
-	while (greet.r == 0 || greet.r == -EINPROGRESS) {
-		bps_engine_call(engine, do_status, &greet);
-		if (greet.r == 0)
-			return 0;
-		if (greet.r == -EINPROGRESS)
-			usleep(1000);
-	}
-	ret_reason->error = greet.r;
-	return greet.r;
-}
-
-struct load {
-	const uint32_t *servers;
-	uint32_t n;
-	struct bps_load *loads;
-};
-
-static void do_load(struct bps_engine *engine, void *arg)
-{
-	struct load *load = arg;
-	uint32_t i;
-
-	for (i = 0; i < load->n; i++)
-		bps_client_load(engine->client, load->servers[i], &load->loads[i]);
-}
-
-void bps_engine_load(struct bps_engine *engine, const uint32_t *servers, uint32_t n,
-                     struct bps_load *ret_loads)
-{
-	struct load load = { servers, n, ret_loads };
-
-	bps_engine_call(engine, do_load, &load);
 }
 
 /* -- groups -- */

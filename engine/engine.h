@@ -15,6 +15,7 @@
 #include "base/cpuset.h"
 #include "engine/client.h"
 #include "engine/stage.h"
+#include "transport/reach.h"
 #include "transport/tcp.h"
 
 struct bps_engine;
@@ -32,8 +33,34 @@ struct bps_engine_server {
 	const struct bps_addr *addrs; /* tried in turn */
 	int n_addrs;
 	const struct bps_addr *source; /* of the connections; NULL: by route */
-	bool local;                    /* the one that this process carries */
-	uint32_t n_connections;        /* to it; where it is local, there is one */
+	const struct bps_rail *rails; /* instead of both, taken in turn; each was tried */
+	uint32_t n_rails;             /* 0: none is known yet */
+	bool local;                   /* the one that this process carries */
+	uint32_t n_connections;       /* on each rail; where it is local, there is one */
+};
+
+/* A rail to a server that is to be tried. */
+struct bps_engine_trial {
+	uint32_t server; /* its number */
+	const char *name;
+	struct bps_rail rail;
+	struct bps_reason reason; /* error 0: it carries */
+	uint32_t connection;      /* the engine's */
+};
+
+/* A server and its first connection. */
+struct bps_engine_answer {
+	struct bps_addr here, there; /* bytes 0: there is no network between the two */
+	struct bps_card_addr
+		addrs[BPS_WIRE_MAX_ADDRS]; /* where it says that it listens */
+	uint32_t n_addrs;
+};
+
+/* What one network card of this box carried. */
+struct bps_engine_card {
+	char name[IF_NAMESIZE];
+	uint32_t n_connections; /* of the client, and of the server that it carries */
+	uint64_t sent_bytes, received_bytes;
 };
 
 /** bps_engine_start() - Return: 0 and a running engine; a negative errno (logged). */
@@ -46,11 +73,13 @@ int bps_engine_start(const struct bps_engine_config *config,
  */
 void bps_engine_stop(struct bps_engine *engine);
 
+#define BPS_ENGINE_MAX_ADDRS 16
+
 /**
- * bps_engine_serve() - carry a server, on @addr (port 0: any).
- * Return: 0 with the address in *@ret_addr; a negative errno (logged).
+ * bps_engine_serve() - carry a server, on @addrs (1 to BPS_ENGINE_MAX_ADDRS; port 0:
+ * any). Return: 0 with the first address in *@ret_addr; a negative errno (logged).
  */
-int bps_engine_serve(struct bps_engine *engine, const struct bps_addr *addr,
+int bps_engine_serve(struct bps_engine *engine, const struct bps_addr *addrs, int n_addrs,
                      struct bps_addr *ret_addr);
 
 /**
@@ -61,6 +90,28 @@ int bps_engine_serve(struct bps_engine *engine, const struct bps_addr *addr,
  */
 int bps_engine_connect(struct bps_engine *engine, const struct bps_engine_server *servers,
                        uint32_t n, struct bps_reason *ret_reason);
+
+/** bps_engine_ask() - what is known of server @server, which has granted a window. */
+void bps_engine_ask(struct bps_engine *engine, uint32_t server,
+                    struct bps_engine_answer *ret_answer);
+
+/**
+ * bps_engine_try() - have one more connection on each of @n rails to servers that have
+ * granted a window. Waits until each is granted one or has failed, or @patience_ns are
+ * over; those that are not open then are closed, and trial.reason says why.
+ */
+void bps_engine_try(struct bps_engine *engine, struct bps_engine_trial *trials,
+                    uint32_t n, uint64_t patience_ns);
+
+/** bps_engine_drop() - bps_client_drop() of the first connection to @server. */
+void bps_engine_drop(struct bps_engine *engine, uint32_t server);
+
+/**
+ * bps_engine_cards() - what each network card carried so far, connections that are closed
+ * not counted. @ret: room for @max. Return: how many.
+ */
+uint32_t bps_engine_cards(struct bps_engine *engine, struct bps_engine_card *ret,
+                          uint32_t max);
 
 /**
  * bps_engine_probe() - how fast this process and @server exchange bytes, both ways at
@@ -103,6 +154,9 @@ bool bps_engine_leave(struct bps_engine *engine, struct bps_engine_group *group)
  */
 void bps_engine_submit(struct bps_engine *engine, struct bps_engine_group *group,
                        const struct bps_stage_call *call, uint16_t root);
+
+/** bps_engine_bind() - let its thread run on @cpus alone; what fails is logged. */
+void bps_engine_bind(struct bps_engine *engine, const struct bps_cpuset *cpus);
 
 /** bps_engine_wake_fd() - wakes the engine; for the stages of the box's other ranks. */
 int bps_engine_wake_fd(const struct bps_engine *engine);

@@ -109,15 +109,21 @@ static int welcome(struct bps_peer *peer)
 		.slot_bytes = peer->slot_bytes,
 		.connection = peer->connection,
 		.version = BPS_VERSION,
+		.server = peer->server->number,
 	};
+	const struct bps_server *server = peer->server;
+	int n = 0;
 
 	if (allocate_window(peer) < 0)
 		return -ENOMEM;
+	if (server->config.addrs && peer->connection == 0) /* the first of a member */
+		n = server->config.addrs(server->owner, hello.addrs, BPS_WIRE_MAX_ADDRS);
+	hello.n_addrs = n > 0 ? (uint32_t)n : 0;
 	memcpy(hello.job, peer->job->id, sizeof(hello.job));
 	snprintf(hello.host, sizeof(hello.host), "%s", peer->server->host);
-	bps_wire_encode_hello(&hello, peer->welcome_payload);
 	peer->welcome.hdr.type = BPS_WIRE_WELCOME;
-	peer->welcome.hdr.payload_bytes = BPS_WIRE_HELLO_BYTES;
+	peer->welcome.hdr.payload_bytes =
+		bps_wire_encode_hello(&hello, peer->welcome_payload);
 	bps_add_relaxed(&peer->server->counters.n_peers, 1);
 	bps_debug("%s (host %s) joined as rank %u", peer->conn->name, peer->host,
 	          peer->world_rank);
@@ -212,6 +218,7 @@ static int take_push(struct bps_peer *peer, const struct bps_wire_hdr *hdr)
 
 	if (!arrival)
 		return -EBADMSG;
+	peer->pushed = true;
 	bps_add_relaxed(&server->counters.n_pushes, 1);
 	bps_add_relaxed(&server->counters.n_push_bytes, hdr->payload_bytes);
 	return send_round(peer, arrival, hdr);

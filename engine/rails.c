@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The connections to one server: one, but where the network gives a single one less than
- * the link can carry.
+ * The connections to one server: one for each rail, or several, where the network gives a
+ * single one less than the link can carry.
  */
 #include "engine/client-impl.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/server.h"
 
@@ -35,30 +36,41 @@ void bps_rails_free(struct bps_rails *rails)
 	free(rails);
 }
 
+/* Behind those in use; one that was closed makes room at the end. */
 int bps_rails_add(struct bps_rails *rails, struct bps_conn *conn, const char *name)
 {
+	struct bps_uplink *uplink;
 	int r;
 
-	if (rails->n_all == BPS_WIRE_MAX_CONNECTIONS || rails->n < rails->n_all) {
+	if (rails->n_all == BPS_WIRE_MAX_CONNECTIONS) {
 		bps_conn_close(conn);
 		return -ENOSPC;
 	}
-	r = bps_uplink_new(rails, rails->n, conn, name, &rails->uplinks[rails->n]);
-	if (r == 0)
-		rails->n_all = ++rails->n;
-	return r;
+	r = bps_uplink_new(rails, rails->n_all, conn, name, &uplink);
+	if (r < 0)
+		return r;
+	rails->uplinks[rails->n_all++] = rails->uplinks[rails->n];
+	rails->uplinks[rails->n++] = uplink;
+	return 0;
+}
+
+void bps_rails_drop(struct bps_rails *rails, uint32_t i)
+{
+	struct bps_uplink *uplink = rails->uplinks[i];
+
+	memmove(&rails->uplinks[i], &rails->uplinks[i + 1],
+	        (--rails->n - i) * sizeof(rails->uplinks[0]));
+	rails->uplinks[rails->n] = uplink;
+	if (uplink->n_slots > 0)
+		rails->window -= uplink->n_slots - BPS_SPARE_SLOTS;
+	rails->n_unanswered -= uplink->n_unanswered;
+	bps_uplink_close(uplink);
 }
 
 void bps_rails_keep(struct bps_rails *rails, uint32_t n)
 {
-	while (rails->n > n) {
-		struct bps_uplink *uplink = rails->uplinks[--rails->n];
-
-		if (uplink->n_slots > 0)
-			rails->window -= uplink->n_slots - BPS_SPARE_SLOTS;
-		rails->n_unanswered -= uplink->n_unanswered;
-		bps_uplink_close(uplink);
-	}
+	while (rails->n > n)
+		bps_rails_drop(rails, rails->n - 1);
 }
 
 bool bps_rails_closed(const struct bps_rails *rails)

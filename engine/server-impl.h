@@ -26,6 +26,7 @@ struct bps_job {
 struct bps_server {
 	struct bps_server_config config;
 	char host[BPS_WIRE_HOST_CHARS];
+	uint64_t number; /* random, of this server: never 0 */
 	const struct bps_server_ops *ops;
 	void *owner;
 	struct bps_reducer **reducers;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "base/random.h"
 
 /* -- where one thread does it all -- */
 
@@ -50,6 +51,11 @@ int bps_server_new(const struct bps_server_config *config,
 		return -ENOMEM;
 	server->config = *config;
 	snprintf(server->host, sizeof(server->host), "%s", config->host);
+	if (bps_random_bytes(&server->number, sizeof(server->number)) < 0) {
+		free(server);
+		return -EIO;
+	}
+	server->number |= 1;
 	server->ops = ops ? ops : &direct_ops;
 	server->owner = owner;
 	pthread_mutex_init(&server->lock, NULL);
@@ -313,6 +319,19 @@ void bps_server_drop_peer(struct bps_server *server, struct bps_peer *peer)
 
 /* -- the end of a connection -- */
 
+/* A connection that was never used is no loss while its rank has another one. */
+static bool has_another(const struct bps_peer *lost)
+{
+	const struct bps_peer *peer;
+
+	BPS_LIST_FOREACH(peer, &lost->job->peers, link)
+	{
+		if (peer->world_rank == lost->world_rank)
+			return true;
+	}
+	return false;
+}
+
 /* Tell every other peer of the job; under the lock, so that none of them goes away. */
 static void tell_lost(struct bps_peer *lost)
 {
@@ -360,7 +379,7 @@ void bps_server_leave(struct bps_peer *peer, bool lost)
 	pthread_mutex_lock(&server->lock);
 	bps_list_remove(&peer->all);
 	bps_list_remove(&peer->link);
-	if (job && lost)
+	if (job && lost && (peer->pushed || !has_another(peer)))
 		tell_lost(peer);
 	over = job && bps_list_empty(&job->peers);
 	if (over) {
@@ -371,6 +390,20 @@ void bps_server_leave(struct bps_peer *peer, bool lost)
 	pthread_mutex_unlock(&server->lock);
 	if (over)
 		end_job(server, job);
+}
+
+void bps_server_each(struct bps_server *server, const struct bps_loop *loop,
+                     void (*fn)(void *arg, const struct bps_conn *conn), void *arg)
+{
+	const struct bps_peer *peer;
+
+	pthread_mutex_lock(&server->lock);
+	BPS_LIST_FOREACH(peer, &server->peers, all)
+	{
+		if (peer->loop == loop && peer->conn)
+			fn(arg, peer->conn);
+	}
+	pthread_mutex_unlock(&server->lock);
 }
 
 void bps_server_close_peers(struct bps_server *server, const struct bps_loop *loop)

@@ -9,7 +9,7 @@
  *
  * A member is granted the window that it asked for, at most max_slots, and
  * BPS_SPARE_SLOTS more: whose windows are full of different ops, each waiting for the
- * others', can still push the oldest part of so many groups (engine/uplink.c). Their
+ * others', can still push the oldest part of so many groups (engine/push.c). Their
  * pages are not touched until then.
  */
 #pragma once
@@ -79,6 +79,7 @@ struct bps_peer {
 	uint32_t refs;         /* atomic: the connection, arrivals, letters to it */
 	uint32_t world_rank, connection; /* a rank may have several */
 	bool said_bye;
+	bool pushed; /* anything, ever */
 	uint32_t n_slots, slot_bytes;
 	uint8_t *window;           /* n_slots * slot_bytes */
 	struct bps_arrival *slots; /* n_slots */
@@ -103,13 +104,15 @@ struct bps_server_config {
 	uint32_t n_reducers;
 	uint32_t max_slots; /* bound on the window a member is granted, in slots */
 	bool quiet;         /* inside a job: say nothing of peers that come and go */
+	/* where it can be reached: into @ret, at most @max, how many; NULL: not said */
+	int (*addrs)(void *owner, struct bps_card_addr *ret, int max);
 	/* what sums; NULL: bps_kernel() */
 	bps_reduce_fn *(*kernel)(enum bps_dtype dtype, enum bps_redop redop);
 };
 
 /**
  * bps_server_new() - @ops NULL: everything on the calling thread. @ops and @reducers are
- * borrowed. Return: 0 and a server owned by the caller, or -ENOMEM.
+ * borrowed. Return: 0 and a server owned by the caller, -ENOMEM or -EIO.
  */
 int bps_server_new(const struct bps_server_config *config,
                    const struct bps_server_ops *ops, void *owner,
@@ -131,6 +134,13 @@ int bps_server_accept(struct bps_server *server, struct bps_loop *loop,
  * end. The transport still gives back what is under way.
  */
 void bps_server_close_peers(struct bps_server *server, const struct bps_loop *loop);
+
+/**
+ * bps_server_each() - call @fn for each connection of @loop, on its thread; it asks
+ * nothing of @server.
+ */
+void bps_server_each(struct bps_server *server, const struct bps_loop *loop,
+                     void (*fn)(void *arg, const struct bps_conn *conn), void *arg);
 
 /** bps_peer_take() - on the peer's thread: answer, or drop, what a reducer gave back. */
 void bps_peer_take(struct bps_arrival *arrival);

@@ -13,12 +13,15 @@
 #include "base/log.h"
 #include "base/mpsc.h"
 #include "base/thread.h"
+#include "engine/cards.h"
 #include "transport/ratelimit.h"
 #include "transport/tcp.h"
 
 struct loop_thread {
 	struct bps_serverd *serverd;
 	struct bps_loop *loop;
+	struct bps_cpuset cpus;
+	uint32_t node; /* BPS_MACHINE_NONE: any */
 	pthread_t thread;
 	bool started;
 	struct bps_ratelimit limit; /* its own thread's */
@@ -27,6 +30,7 @@ struct loop_thread {
 struct reducer_thread {
 	struct bps_serverd *serverd;
 	struct bps_reducer *reducer;
+	struct bps_cpuset cpus;
 	pthread_t thread;
 	bool started;
 	struct bps_mpsc queue; /* of struct bps_arrival, by mail.node */
@@ -36,13 +40,16 @@ struct reducer_thread {
 
 struct bps_serverd {
 	struct bps_server *server;
-	struct bps_cpuset cpus;
 	uint32_t n_loops, n_reducers;
 	struct loop_thread *loops;
 	struct reducer_thread *reducers;
 	/* the first loop's, once it runs */
 	struct bps_tcp_listener *listeners[BPS_SERVERD_MAX_ADDRS];
-	uint32_t next_loop; /* gets the next newcomer */
+	struct bps_addr addrs[BPS_SERVERD_MAX_ADDRS]; /* theirs, ports filled in */
+	int n_addrs;
+	uint32_t next_loop; /* gets the next newcomer, if it is near enough */
+	struct bps_serverd_card *cards;
+	uint32_t n_cards;
 	uint32_t max_connections;
 	uint32_t n_newcomers; /* atomic: on their way to their loop */
 };
@@ -87,7 +94,7 @@ static void *reducer_main(void *arg)
 	struct bps_mpsc_node *node;
 	bool stopping;
 
-	(void)bps_cpuset_bind(&thread->serverd->cpus);
+	(void)bps_cpuset_bind(&thread->cpus);
 	for (;;) {
 		/* First, so that what was queued before it is found; pairs with the store
 		 * in stop_reducers(). */
@@ -103,7 +110,7 @@ static void *reducer_main(void *arg)
 }
 
 /*
- * Bound to the given CPUs together, not to one each: on a machine with other work a
+ * Bound to the CPUs of a node together, not to one each: on a machine with other work a
  * thread that may run on one CPU alone was seen to wait seconds for it while another was
  * idle.
  */
@@ -195,7 +202,7 @@ static void *loop_main(void *arg)
 	struct loop_thread *loop = arg;
 	int r;
 
-	(void)bps_cpuset_bind(&loop->serverd->cpus);
+	(void)bps_cpuset_bind(&loop->cpus);
 	r = bps_loop_run(loop->loop);
 	if (r == 0)
 		r = bps_loop_turn(loop->loop, 0);
@@ -273,6 +280,33 @@ static void turn_away(struct loop_thread *loop, const struct bps_addr *peer)
 			bps_addr_format(peer, text, sizeof(text)), n);
 }
 
+/* The node of the card that a connection came by; BPS_MACHINE_NONE: not known. */
+static uint32_t node_of(const struct bps_serverd *serverd, int fd)
+{
+	struct bps_addr here = { .bytes = sizeof(here.storage) };
+
+	if (serverd->n_cards == 0 || getsockname(fd, &here.sa, &here.bytes) < 0)
+		return BPS_MACHINE_NONE;
+	bps_addr_set_port(&here, 0);
+	for (uint32_t i = 0; i < serverd->n_cards; i++) {
+		if (bps_addr_equal(&serverd->cards[i].addr, &here))
+			return serverd->cards[i].node;
+	}
+	return BPS_MACHINE_NONE;
+}
+
+/* The next loop on @node, or else the next one. */
+static struct loop_thread *choose_loop(struct bps_serverd *serverd, uint32_t node)
+{
+	uint32_t first = serverd->next_loop, n = serverd->n_loops, i = 0;
+
+	while (i < n && serverd->loops[(first + i) % n].node != node)
+		i++;
+	i = (first + i % n) % n;
+	serverd->next_loop = (i + 1) % n;
+	return &serverd->loops[i];
+}
+
 static bool is_full(struct bps_serverd *serverd)
 {
 	return bps_server_n_peers(serverd->server) +
@@ -296,7 +330,7 @@ static void on_accepted(void *owner, int fd, const struct bps_addr *peer)
 		return;
 	}
 	newcomer->mail.fn = adopt;
-	newcomer->loop = &serverd->loops[serverd->next_loop++ % serverd->n_loops];
+	newcomer->loop = choose_loop(serverd, node_of(serverd, fd));
 	newcomer->fd = fd;
 	bps_add_relaxed(&serverd->n_newcomers, 1);
 	bps_loop_post(newcomer->loop->loop, &newcomer->mail);
@@ -318,7 +352,9 @@ static int listen_all(struct bps_serverd *serverd,
 		                   &serverd->listeners[i]);
 		if (r < 0)
 			return r;
-		port = bps_addr_port(bps_tcp_listener_addr(serverd->listeners[i]));
+		serverd->addrs[i] = *bps_tcp_listener_addr(serverd->listeners[i]);
+		serverd->n_addrs = i + 1;
+		port = bps_addr_port(&serverd->addrs[i]);
 	}
 	return 0;
 }
@@ -338,6 +374,14 @@ static void close_peers(struct loop_thread *loop)
 	bps_server_close_peers(loop->serverd->server, loop->loop);
 }
 
+/* Any loop's thread: listeners stay while peers come. */
+static int listening(void *owner, struct bps_card_addr *ret, int max)
+{
+	const struct bps_serverd *serverd = owner;
+
+	return bps_cards_listening(serverd->addrs, serverd->n_addrs, ret, max);
+}
+
 /* Life. */
 
 static int make_server(struct bps_serverd *serverd,
@@ -349,9 +393,26 @@ static int make_server(struct bps_serverd *serverd,
 		.n_reducers = serverd->n_reducers,
 		.max_slots = config->max_slots,
 		.quiet = config->quiet,
+		.addrs = listening,
 	};
 
 	return bps_server_new(&server, &ops, serverd, &serverd->server);
+}
+
+static void place(struct bps_serverd *serverd, const struct bps_serverd_config *config)
+{
+	const struct bps_place_server *loops = config->loops,
+				      *reducers = config->reducers;
+
+	for (uint32_t i = 0; i < serverd->n_loops; i++) {
+		serverd->loops[i].cpus = loops ? loops->cpus[i] : *config->cpus;
+		serverd->loops[i].node = loops ? loops->node[i] : BPS_MACHINE_NONE;
+	}
+	for (uint32_t i = 0; i < serverd->n_reducers; i++)
+		serverd->reducers[i].cpus = reducers ? reducers->cpus[i] : *config->cpus;
+	serverd->n_cards = config->n_cards;
+	for (uint32_t i = 0; i < config->n_cards; i++)
+		serverd->cards[i] = config->cards[i];
 }
 
 static int make(struct bps_serverd *serverd, const struct bps_serverd_config *config)
@@ -360,8 +421,10 @@ static int make(struct bps_serverd *serverd, const struct bps_serverd_config *co
 
 	serverd->loops = calloc(serverd->n_loops, sizeof(*serverd->loops));
 	serverd->reducers = calloc(serverd->n_reducers, sizeof(*serverd->reducers));
-	if (!serverd->loops || !serverd->reducers)
+	serverd->cards = calloc(config->n_cards + 1, sizeof(*serverd->cards));
+	if (!serverd->loops || !serverd->reducers || !serverd->cards)
 		return -ENOMEM;
+	place(serverd, config);
 	for (uint32_t i = 0; i < serverd->n_loops; i++) {
 		serverd->loops[i].serverd = serverd;
 		if (r == 0)
@@ -393,11 +456,11 @@ int bps_serverd_start(const struct bps_serverd_config *config,
 
 	if (!serverd)
 		return -ENOMEM;
-	serverd->cpus = *config->cpus;
 	serverd->max_connections = config->max_connections;
-	serverd->n_loops = config->n_loops;
-	serverd->n_reducers = config->n_reducers ? config->n_reducers
-	                                         : bps_cpuset_n_threads(config->cpus);
+	serverd->n_loops = config->loops ? config->loops->n_threads : config->n_loops;
+	serverd->n_reducers = config->reducers     ? config->reducers->n_threads
+	                      : config->n_reducers ? config->n_reducers
+	                                           : bps_cpuset_n_threads(config->cpus);
 	r = start(serverd, config);
 	if (r < 0) {
 		bps_serverd_stop(serverd);
@@ -441,6 +504,7 @@ void bps_serverd_stop(struct bps_serverd *serverd)
 	bps_server_free(serverd->server);
 	free(serverd->reducers);
 	free(serverd->loops);
+	free(serverd->cards);
 	free(serverd);
 }
 

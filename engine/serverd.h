@@ -16,9 +16,17 @@
 #include "base/clock.h"
 #include "base/cpuset.h"
 #include "engine/server.h"
+#include "topology/placement.h"
 #include "transport/addr.h"
 
 #define BPS_SERVERD_MAX_ADDRS 16
+
+/* The address of a network card, and the memory node near it as struct bps_place_server
+ * has it. */
+struct bps_serverd_card {
+	struct bps_addr addr; /* port 0 */
+	uint32_t node;
+};
 
 /* A connection whose first whole message is not there after this is closed. */
 #define BPS_SERVERD_HELLO_NS (10 * BPS_NS_PER_S)
@@ -33,7 +41,16 @@ struct bps_serverd_config {
 	const struct bps_cpuset *cpus; /* where threads may run; not empty; copied */
 	uint32_t n_loops;              /* 1 or more */
 	uint32_t n_reducers;           /* 0: as many as @cpus has room for busy threads */
-	uint64_t memory_bytes;         /* bound on windows and sums of all jobs */
+	/*
+	 * Where each thread runs, and so where the memory lies that it touches first;
+	 * NULL: anywhere in @cpus. The number of threads is theirs then. A connection
+	 * goes to a loop near the card that it came by, if there is one. All borrowed
+	 * during the call.
+	 */
+	const struct bps_place_server *loops, *reducers;
+	const struct bps_serverd_card *cards;
+	uint32_t n_cards;
+	uint64_t memory_bytes;    /* bound on windows and sums of all jobs */
 	uint32_t max_slots;       /* bound on the window a member is granted, in slots */
 	uint32_t max_connections; /* newcomers are closed while there are so many */
 	bool quiet; /* inside a job: say nothing of peers that come and go */

@@ -37,12 +37,12 @@ static void send_control(struct bps_uplink *uplink, struct bps_send *send)
 	bps_conn_send(uplink->conn, send);
 }
 
-static void send_hello(struct bps_uplink *uplink, uint32_t rail)
+static void send_hello(struct bps_uplink *uplink, uint32_t number)
 {
 	const struct bps_client_config *config = &uplink->client->config;
 	struct bps_wire_hello hello = {
 		.peer = config->peer,
-		.connection = rail,
+		.connection = number,
 		.n_peers = config->n_peers,
 		.n_slots = config->n_slots,
 		.slot_bytes = config->slot_bytes,
@@ -51,9 +51,9 @@ static void send_hello(struct bps_uplink *uplink, uint32_t rail)
 
 	memcpy(hello.job, config->job, sizeof(hello.job));
 	snprintf(hello.host, sizeof(hello.host), "%s", config->host);
-	bps_wire_encode_hello(&hello, uplink->hello_payload);
 	uplink->hello.hdr.type = BPS_WIRE_HELLO;
-	uplink->hello.hdr.payload_bytes = BPS_WIRE_HELLO_BYTES;
+	uplink->hello.hdr.payload_bytes =
+		bps_wire_encode_hello(&hello, uplink->hello_payload);
 	uplink->hello.payload = uplink->hello_payload;
 	send_control(uplink, &uplink->hello);
 }
@@ -138,6 +138,29 @@ static int on_place(void *owner, const struct bps_wire_hdr *hdr, void **ret_dst)
 	return *ret_dst ? 0 : -EBADMSG;
 }
 
+/*
+ * The first WELCOME says which server this is, the others have to say the same: behind
+ * an address that exists in many places there may be another one.
+ */
+static int take_server(struct bps_uplink *uplink, const struct bps_wire_hello *hello)
+{
+	struct bps_rails *rails = uplink->rails;
+
+	if (rails->n_welcomes++ == 0) {
+		rails->id = hello->server;
+		rails->n_addrs = hello->n_addrs;
+		memcpy(rails->addrs, hello->addrs,
+		       hello->n_addrs * sizeof(rails->addrs[0]));
+		return 0;
+	}
+	if (hello->server == rails->id)
+		return 0;
+	bps_reason_set(&uplink->reason, -EADDRNOTAVAIL,
+	               "another server answers there than the one that server %s is",
+	               uplink->name);
+	return -EADDRNOTAVAIL;
+}
+
 static int take_welcome(struct bps_uplink *uplink, const struct bps_wire_hdr *hdr)
 {
 	const struct bps_client_config *config = &uplink->client->config;
@@ -151,7 +174,9 @@ static int take_welcome(struct bps_uplink *uplink, const struct bps_wire_hdr *hd
 	    hello.n_slots - BPS_SPARE_SLOTS > config->n_slots ||
 	    hello.slot_bytes != config->slot_bytes)
 		return -EBADMSG;
-	r = bps_push_slots(uplink, hello.n_slots);
+	r = take_server(uplink, &hello);
+	if (r == 0)
+		r = bps_push_slots(uplink, hello.n_slots);
 	if (r < 0)
 		return r;
 	uplink->state = BPS_UPLINK_OPEN;
@@ -353,7 +378,7 @@ static const struct bps_conn_events uplink_events = {
 	.down = on_down,
 };
 
-int bps_uplink_new(struct bps_rails *rails, uint32_t rail, struct bps_conn *conn,
+int bps_uplink_new(struct bps_rails *rails, uint32_t number, struct bps_conn *conn,
                    const char *name, struct bps_uplink **ret_uplink)
 {
 	struct bps_uplink *uplink = calloc(1, sizeof(*uplink));
@@ -368,7 +393,7 @@ int bps_uplink_new(struct bps_rails *rails, uint32_t rail, struct bps_conn *conn
 	uplink->free_slot = BPS_NO_SLOT;
 	snprintf(uplink->name, sizeof(uplink->name), "%s", name);
 	bps_conn_bind(conn, &uplink_events, uplink);
-	send_hello(uplink, rail);
+	send_hello(uplink, number);
 	*ret_uplink = uplink;
 	return 0;
 }

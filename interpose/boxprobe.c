@@ -77,7 +77,7 @@ static int invite(struct bps_job *job, const struct hint *hints)
 	uint32_t r;
 	int fd, error;
 
-	error = bps_memfd_new("bpsmpi-box", sizeof(struct bps_box_page), &fd, &map);
+	error = bps_memfd_new("bpsmpi-box", bps_box_page_bytes(job->size), &fd, &map);
 	if (error < 0)
 		return error;
 	job->page = map;
@@ -112,12 +112,12 @@ static bool accept_invitation(struct bps_job *job, uint32_t from)
 	    (int)sizeof(invitation))
 		n_fds = 0;
 	if (n_fds > 0 && invitation.root == from &&
-	    bps_memfd_map(fds[0], sizeof(struct bps_box_page), &map) == 0) {
+	    bps_memfd_map(fds[0], bps_box_page_bytes(job->size), &map) == 0) {
 		good = ((struct bps_box_page *)map)->nonce == invitation.nonce;
 		if (good)
 			job->page = map;
 		else
-			bps_region_free(map, sizeof(struct bps_box_page));
+			bps_region_free(map, bps_box_page_bytes(job->size));
 	}
 	while (n_fds > 0)
 		close(fds[--n_fds]);

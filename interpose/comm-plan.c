@@ -11,8 +11,8 @@
 #define MIN_SLOTS 4u
 #define MAX_SLOTS 512u
 /*
- * A ring's slots, of each server, and where they are few, of each connection: what the
- * windows hold, and what waits on both sides.
+ * A ring's slots, of each server and rail, and where they are few, of each connection:
+ * what the windows hold, and what waits on both sides.
  */
 #define ROOMY_SLOTS 12u
 #define TIGHT_SLOTS 4u
@@ -89,7 +89,8 @@ static int make_tune(const struct bps_job *job, struct bps_comm *comm)
 		.largest_bytes = largest_partition(job, comm),
 		.pinned = job->config.partition_bytes > 0,
 		.window = job->config.window_bytes > 0 ? bps_servers_window(job) : 0,
-		.n_connections = job->n_connections,
+		.n_connections = bps_servers_lanes(job),
+		.n_rails = job->n_rails,
 	};
 	uint32_t n_words = bps_tune_n_words(comm->n_servers);
 
@@ -108,12 +109,12 @@ static uint64_t ring_bytes(uint64_t slots, uint64_t part)
 static void choose_shape(const struct bps_job *job, struct bps_comm *comm)
 {
 	uint32_t part = bps_tune_most(comm->tune), least = least_slots(comm);
-	uint64_t slots = (uint64_t)comm->n_servers * ROOMY_SLOTS, tight;
+	uint64_t slots = (uint64_t)comm->n_servers * job->n_rails * ROOMY_SLOTS, tight;
 	struct bps_stage_shape fullest = { .n_ranks = bps_comm_most_local(comm) };
 
 	if (slots * part > ROOMY_BYTES)
 		slots = ROOMY_BYTES / part;
-	tight = (uint64_t)comm->n_servers * job->n_connections * TIGHT_SLOTS;
+	tight = (uint64_t)comm->n_servers * bps_servers_lanes(job) * TIGHT_SLOTS;
 	slots = slots > tight ? slots : tight;
 	slots = slots > MAX_SLOTS ? MAX_SLOTS : slots;
 	slots = slots > least ? slots : least;

@@ -9,8 +9,10 @@
 
 #include "base/atomic.h"
 #include "base/log.h"
+#include "engine/groups.h"
 #include "interpose/boxprobe.h"
 #include "interpose/comm-plan.h"
+#include "interpose/nodes.h"
 #include "interpose/stats.h"
 #include "transport/fdpass.h"
 
@@ -175,8 +177,8 @@ static int make_stage(struct bps_comm *comm, int *ret_fd)
 	return error;
 }
 
-/* The leader's: make the stage within the box's budget and hand it out. */
-static int create_stage(struct bps_job *job, struct bps_comm *comm, uint64_t cookie)
+/* Make the stage within the box's budget and hand it out; the shapes have levels. */
+static int make_and_send(struct bps_job *job, struct bps_comm *comm, uint64_t cookie)
 {
 	static uint32_t told;
 	size_t bytes = one_box(comm) ? bps_inbox_bytes(&comm->inbox_shape)
@@ -203,6 +205,23 @@ static int create_stage(struct bps_job *job, struct bps_comm *comm, uint64_t coo
 		bps_stage_set_wake_fd(comm->stage, bps_engine_wake_fd(comm->engine));
 	error = send_stage(job, comm, cookie, memfd);
 	close(memfd);
+	return error;
+}
+
+/* The leader's. */
+static int create_stage(struct bps_job *job, struct bps_comm *comm, uint64_t cookie)
+{
+	struct bps_levels *levels;
+	int error = bps_nodes_levels(job, comm->local_ranks,
+	                             comm->members.n_local[comm->member], one_box(comm),
+	                             &levels);
+
+	if (error < 0)
+		return error;
+	comm->shape.levels = comm->inbox_shape.levels = levels;
+	error = make_and_send(job, comm, cookie);
+	comm->shape.levels = comm->inbox_shape.levels = NULL;
+	free(levels);
 	return error;
 }
 
@@ -352,9 +371,15 @@ static void leave(struct bps_comm *comm)
 	comm->joined = false;
 }
 
-/* Say what was learnt, once; the communicator goes. */
+/* Count and say what was learnt, once; the communicator goes. */
 static void report(const struct bps_job *job, struct bps_comm *comm)
 {
+	if (comm->stage)
+		bps_stats_crossed(
+			bps_stage_crossed(comm->stage, BPS_GROUPS_ALL, BPS_GROUPS_ALL));
+	if (comm->inbox)
+		bps_stats_crossed(
+			bps_inbox_crossed(comm->inbox, BPS_GROUPS_ALL, BPS_GROUPS_ALL));
 	if (job->config.stats && comm->cost && comm->rank == 0)
 		bps_stats_learnt(comm->name, comm->cost);
 	free(comm->cost);

@@ -12,15 +12,17 @@
 
 #include "abi/abi.h"
 #include "base/config.h"
+#include "base/cpuset.h"
 #include "base/hostlist.h"
 #include "base/list.h"
 #include "engine/engine.h"
 #include "topology/boxes.h"
-#include "transport/addr.h"
+#include "transport/netif.h"
+#include "transport/reach.h"
 
-#define BPS_HOST_CHARS  64
-#define BPS_MAX_SOURCES 8
-#define BPS_WHY_CHARS   240
+#define BPS_HOST_CHARS 64
+#define BPS_MAX_NICS   32
+#define BPS_WHY_CHARS  240
 
 /* What every rank tells every other one in MPI_Init. */
 struct bps_rank_card {
@@ -31,11 +33,26 @@ struct bps_rank_card {
 	char host[BPS_HOST_CHARS];
 };
 
+/* One rank of a box, in the words of interpose/nodes.h. */
+struct bps_box_rank {
+	struct bps_cpuset cpus; /* where it may run */
+	uint32_t node;          /* the system's number; BPS_NUMA_NONE: not known */
+};
+
 /* Shared by the ranks of a box for the whole job. */
 struct bps_box_page {
 	uint64_t nonce;
 	uint64_t staging_bytes; /* of all stages of this box now; atomic */
+	/* Of the box among others, see engine/levels.h: home's node. */
+	uint32_t home_node, wire_node;
+	struct bps_box_rank ranks[]; /* of the world; those of other boxes are not used */
 };
+
+/** bps_box_page_bytes() - of the page in a world of @n_ranks. */
+static inline size_t bps_box_page_bytes(uint32_t n_ranks)
+{
+	return sizeof(struct bps_box_page) + n_ranks * sizeof(struct bps_box_rank);
+}
 
 /* One summation server. */
 struct bps_job_server {
@@ -43,6 +60,9 @@ struct bps_job_server {
 	struct bps_addr addrs[8];
 	int n_addrs;
 	bool local;
+	/* Where this process is connected: [n_rails] of BPS_REACH_MAX_RAILS; owned. */
+	struct bps_rail *rails;
+	uint32_t n_rails;
 };
 
 /* The links of boxes and of dedicated servers, in bytes a second each way. */
@@ -67,13 +87,15 @@ struct bps_job {
 	struct bps_boxes boxes;
 	uint32_t box; /* of this rank */
 	struct bps_box_page *page;
-	struct bps_addr local; /* where the server that it carries listens */
-	struct bps_addr sources[BPS_MAX_SOURCES]; /* of BPSMPI_INTERFACE */
-	int n_sources;                            /* 0: connections leave by route */
+	struct bps_addr local; /* where the server that it carries listens first */
+	struct bps_netif nics[BPS_MAX_NICS]; /* a leader's, that may carry */
+	int n_nics;
 	struct bps_hostlist hosts;      /* the dedicated servers; empty: colocated ones */
 	struct bps_job_server *servers; /* [n_servers], on every rank where boxes > 1 */
 	uint32_t n_servers;
-	uint32_t n_connections; /* of a leader to each of them */
+	uint32_t n_connections; /* of a leader to each of them, on each rail */
+	uint32_t n_rails;       /* the most that a leader has to a server */
+	char idle_card[720];    /* a line on a card of this leader that carries nothing */
 	struct bps_rates rates;
 	int keyval;  /* of our attribute on communicators */
 	int fd_sock; /* fdpass; -1: none */

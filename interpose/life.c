@@ -18,6 +18,7 @@
 #include "interpose/comm.h"
 #include "interpose/cost.h"
 #include "interpose/job.h"
+#include "interpose/nodes.h"
 #include "interpose/progress.h"
 #include "interpose/rendezvous.h"
 #include "interpose/servers.h"
@@ -199,11 +200,14 @@ static bool set_up(struct bps_job *job)
 
 	if (share_cards(job) < 0 || !all_fine(job) || make_boxes(job) < 0)
 		return false;
-	if (job->boxes.n_boxes == 1)
-		return true;
+	leads = job->boxes.leader[job->box] == job->rank;
+	if (job->boxes.n_boxes == 1) {
+		if (leads)
+			bps_nodes_place(job);
+		return share_cards(job) == 0;
+	}
 	if (share_hosts(job) < 0)
 		return false;
-	leads = job->boxes.leader[job->box] == job->rank;
 	if (leads)
 		card->error = bps_servers_listen(job, &reason);
 	snprintf(card->why, sizeof(card->why), "%.*s", BPS_WHY_CHARS - 1, reason.text);
@@ -212,6 +216,8 @@ static bool set_up(struct bps_job *job)
 	card->error = bps_servers_name(job);
 	if (leads && card->error == 0)
 		card->error = bps_servers_connect(job, &reason);
+	if (leads && card->error == 0)
+		bps_nodes_place(job);
 	snprintf(card->why, sizeof(card->why), "%.*s", BPS_WHY_CHARS - 1, reason.text);
 	if (share_cards(job) < 0 || !all_fine(job))
 		return false;
@@ -252,7 +258,7 @@ static void tear_down(struct bps_job *job)
 	job->connected = false;
 	bps_comm_sweep(job);
 	if (job->page)
-		bps_region_free(job->page, sizeof(*job->page));
+		bps_region_free(job->page, bps_box_page_bytes(job->size));
 	job->page = NULL;
 	if (job->fd_sock >= 0)
 		close(job->fd_sock);
@@ -262,13 +268,11 @@ static void tear_down(struct bps_job *job)
 			close(job->wake_fds[r]);
 	}
 	bps_boxes_free(&job->boxes);
+	bps_servers_free(job);
 	bps_hostlist_deinit(&job->hosts);
 	free(job->cards);
-	free(job->servers);
-	bps_servers_free_rates(job);
 	free(job->wake_fds);
 	job->cards = NULL;
-	job->servers = NULL;
 	job->wake_fds = NULL;
 }
 
@@ -357,6 +361,8 @@ void bps_job_start(struct bps_job *job)
 	bps_comm_init(job);
 	if (bps_boxprobe(job, &card->root) < 0)
 		card->error = -EIO;
+	else
+		bps_nodes_announce(job);
 	if (set_up(job)) {
 		pthread_atfork(NULL, NULL, in_child);
 		announce(job);
@@ -380,8 +386,14 @@ void bps_job_stop(struct bps_job *job)
 	if (!job->active)
 		return;
 	mpi->Barrier(mpi->comm_world);
+	if (job->config.stats) {
+		bps_servers_print_cards(job);
+		mpi->Barrier(mpi->comm_world); /* while nobody has left yet */
+	}
 	deactivate(job);
 	bps_comm_deinit(job);
+	if (job->config.stats)
+		bps_stats_print_nodes(bps_nodes_of(job, job->rank));
 	bps_progress_end(mpi);
 	tear_down(job);
 }

@@ -10,7 +10,6 @@
 #include "base/cpuset.h"
 #include "base/log.h"
 #include "interpose/tune.h"
-#include "transport/netif.h"
 
 /* The largest partition that windows and stages have room for, unless it is given. */
 #define SLOT_BYTES (256u << 10)
@@ -80,7 +79,7 @@ int bps_servers_name(struct bps_job *job)
 		.mine = calloc(n_links, sizeof(int64_t)),
 		.all = calloc(n_links, sizeof(int64_t)),
 	};
-	job->n_connections = 1; /* until rates are known */
+	job->n_connections = job->n_rails = 1; /* until rates are known */
 	job->n_servers = job->hosts.n_hosts + (carried ? job->boxes.n_boxes : 0);
 	job->servers = calloc(job->n_servers, sizeof(*job->servers));
 	if (!job->servers || !job->rates.boxes || !job->rates.servers ||
@@ -92,8 +91,14 @@ int bps_servers_name(struct bps_job *job)
 	return 0;
 }
 
-void bps_servers_free_rates(struct bps_job *job)
+void bps_servers_free(struct bps_job *job)
 {
+	uint32_t i;
+
+	for (i = 0; job->servers && i < job->n_servers; i++)
+		free(job->servers[i].rails);
+	free(job->servers);
+	job->servers = NULL;
 	free(job->rates.boxes);
 	free(job->rates.servers);
 	free(job->rates.said);
@@ -142,6 +147,13 @@ uint32_t bps_servers_slot_bytes(const struct bps_job *job)
 	return bytes;
 }
 
+uint32_t bps_servers_lanes(const struct bps_job *job)
+{
+	uint32_t n = job->n_connections * job->n_rails;
+
+	return n < BPS_WIRE_MAX_CONNECTIONS ? n : BPS_WIRE_MAX_CONNECTIONS;
+}
+
 uint32_t bps_servers_window(const struct bps_job *job)
 {
 	uint64_t window = job->config.window_bytes, slot = bps_servers_slot_bytes(job);
@@ -179,53 +191,41 @@ int bps_servers_engine(struct bps_job *job)
 	return bps_engine_start(&config, &job->engine);
 }
 
-/* The addresses of the interface that the user asked for, where there is a wish. */
-static int choose_sources(struct bps_job *job, struct bps_reason *ret_reason)
+/*
+ * Where the others know this box, and on its other cards; of one kind of addresses, since
+ * these tell cards apart.
+ */
+static int listening_addrs(const struct bps_job *job, struct bps_addr *ret)
 {
-	char why[512];
-	int n;
+	bool inside = bps_addr_is_loopback(&job->local);
+	int n = 0, i;
 
-	if (job->config.interface[0] == '\0' || job->n_sources > 0)
-		return 0;
-	n = bps_netif_select(job->config.interface, job->sources, BPS_MAX_SOURCES, why,
-	                     sizeof(why));
-	if (n < 1) {
-		snprintf(ret_reason->text, sizeof(ret_reason->text),
-		         "BPSMPI_INTERFACE: %.480s", why);
-		return n < 0 ? n : -ENODEV;
+	ret[n++] = job->local;
+	for (i = 0; i < job->n_nics && !inside && n < BPS_ENGINE_MAX_ADDRS; i++) {
+		const struct bps_addr *addr = &job->nics[i].addr;
+
+		if (addr->sa.sa_family == job->local.sa.sa_family &&
+		    !bps_addr_equal(addr, &job->local))
+			ret[n++] = *addr;
 	}
-	job->n_sources = n;
-	job->local = job->sources[0];
-	return 0;
+	for (i = 0; i < n; i++)
+		bps_addr_set_port(&ret[i], (uint16_t)job->config.port);
+	return n;
 }
 
 int bps_servers_listen(struct bps_job *job, struct bps_reason *ret_reason)
 {
-	struct bps_addr addr;
-	int error = choose_sources(job, ret_reason);
+	struct bps_addr addrs[BPS_ENGINE_MAX_ADDRS];
+	int error = bps_servers_nics(job, ret_reason);
 
 	if (error == 0)
 		error = bps_servers_engine(job);
 	if (error < 0 || !bps_servers_carried(job))
 		return error;
-	addr = job->local;
-	if (addr.bytes == 0)
+	if (job->local.bytes == 0)
 		return -EADDRNOTAVAIL;
-	bps_addr_set_port(&addr, (uint16_t)job->config.port);
-	return bps_engine_serve(job->engine, &addr, &job->cards[job->rank].addr);
-}
-
-/* Where a connection to @server leaves from; NULL: by route. */
-static const struct bps_addr *source_for(const struct bps_job *job,
-                                         const struct bps_job_server *server)
-{
-	int i;
-
-	for (i = 0; i < job->n_sources; i++) {
-		if (job->sources[i].sa.sa_family == server->addrs[0].sa.sa_family)
-			return &job->sources[i];
-	}
-	return job->n_sources ? &job->sources[0] : NULL;
+	return bps_engine_serve(job->engine, addrs, listening_addrs(job, addrs),
+	                        &job->cards[job->rank].addr);
 }
 
 int bps_servers_greet(struct bps_job *job, uint32_t server, uint32_t n_connections,
@@ -242,7 +242,9 @@ int bps_servers_greet(struct bps_job *job, uint32_t server, uint32_t n_connectio
 			.name = job->servers[i].name,
 			.addrs = job->servers[i].addrs,
 			.n_addrs = job->servers[i].n_addrs,
-			.source = source_for(job, &job->servers[i]),
+			.source = bps_servers_source(job, &job->servers[i]),
+			.rails = job->servers[i].rails,
+			.n_rails = job->servers[i].n_rails,
 			.local = job->servers[i].local,
 			.n_connections = server == BPS_SERVERS_ALL || server == i
 			                         ? n_connections
@@ -264,16 +266,23 @@ int bps_servers_greet_all(struct bps_job *job, struct bps_reason *ret_reason)
 
 int bps_servers_connect(struct bps_job *job, struct bps_reason *ret_reason)
 {
+	uint32_t i;
 	int error;
 
 	ret_reason->text[0] = '\0';
 	if (job->connected)
 		return 0;
+	for (i = 0; i < job->n_servers; i++)
+		job->servers[i].n_rails = 0;
 	error = bps_servers_engine(job);
 	if (error == 0)
-		error = choose_sources(job, ret_reason);
+		error = bps_servers_nics(job, ret_reason);
 	if (error == 0)
 		error = resolve(job, ret_reason);
+	if (error == 0)
+		error = bps_servers_greet(job, BPS_SERVERS_ALL, 1, ret_reason);
+	if (error == 0)
+		error = bps_servers_rails(job);
 	if (error == 0)
 		error = bps_servers_greet_all(job, ret_reason);
 	job->connected = error == 0;

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <net/if.h>
 #include <stdbool.h>
 
 #include "interpose/job.h"
@@ -65,5 +66,41 @@ int bps_servers_greet_all(struct bps_job *job, struct bps_reason *ret_reason);
  */
 int bps_servers_rate(struct bps_job *job, struct bps_reason *ret_reason);
 
-/** bps_servers_free_rates() - and forget them. */
-void bps_servers_free_rates(struct bps_job *job);
+/** bps_servers_free() - forget them and their rates. */
+void bps_servers_free(struct bps_job *job);
+
+/** bps_servers_lanes() - the connections of a leader to a server, on all rails. */
+uint32_t bps_servers_lanes(const struct bps_job *job);
+
+/* -- servers-rails.c -- */
+
+/**
+ * bps_servers_nics() - a leader's: job->nics, by BPSMPI_INTERFACE where it is given;
+ * job->local is on one of these then. 0, or a negative errno with its reason.
+ */
+int bps_servers_nics(struct bps_job *job, struct bps_reason *ret_reason);
+
+/** bps_servers_source() - where a first connection to @server leaves; NULL: by route. */
+const struct bps_addr *bps_servers_source(const struct bps_job *job,
+                                          const struct bps_job_server *server);
+
+/**
+ * bps_servers_rails() - with one connection to each server: find the rails to it by the
+ * addresses that it tells, have a connection on each, and leave out those that do not
+ * come up, with a line. 0 or -ENOMEM.
+ */
+int bps_servers_rails(struct bps_job *job);
+
+#define BPS_SERVERS_MAX_CARDS 8
+
+/**
+ * bps_servers_cards() - the network cards that this leader's connections use, each once.
+ * Return: how many names there are in @ret_names.
+ */
+uint32_t bps_servers_cards(const struct bps_job *job, char (*ret_names)[IF_NAMESIZE]);
+
+/** bps_servers_nic_rate() - of all cards that rails use; 0: the kernel does not know. */
+double bps_servers_nic_rate(const struct bps_job *job);
+
+/** bps_servers_print_cards() - BPSMPI_STATS: what each card of a leader carried. */
+void bps_servers_print_cards(const struct bps_job *job);

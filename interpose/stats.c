@@ -5,6 +5,7 @@
 
 #include "base/atomic.h"
 #include "base/log.h"
+#include "base/numa.h"
 
 /* A process's; programs make and free communicators without end. */
 #define MAX_COST_LINES 32
@@ -13,6 +14,7 @@ struct bps_count bps_stats_own[BPS_N_COLLS][BPS_N_ROUTES];
 struct bps_count bps_stats_others[BPS_N_COLLS][BPS_N_ROUTES];
 __thread bool bps_stats_first;
 static uint64_t taken_ns[BPS_N_COLLS];
+static uint64_t crossed;
 
 void bps_stats_time(enum bps_coll coll, uint64_t ns)
 {
@@ -83,4 +85,21 @@ void bps_stats_print(void)
 
 	for (coll = BPS_ALLREDUCE; coll < BPS_N_COLLS; coll++)
 		print_coll((enum bps_coll)coll, row_names[coll]);
+}
+
+void bps_stats_crossed(uint64_t bytes)
+{
+	bps_add_relaxed(&crossed, bytes);
+}
+
+void bps_stats_print_nodes(uint32_t node)
+{
+	char name[16] = "unknown";
+
+	if (crossed == 0)
+		return;
+	if (node != BPS_NUMA_NONE)
+		snprintf(name, sizeof(name), "%u", node);
+	bps_log_write("stats", "memory node=%s crossed=%llu", name,
+	              (unsigned long long)crossed);
 }

@@ -48,5 +48,12 @@ void bps_stats_time(enum bps_coll coll, uint64_t ns);
  * after many others, nothing.
  */
 void bps_stats_learnt(const char *name, const struct bps_cost *cost);
+/** bps_stats_crossed() - this rank took @bytes from one memory node to another. */
+void bps_stats_crossed(uint64_t bytes);
+/**
+ * bps_stats_print_nodes() - a line on that, if there was any; all communicators are gone.
+ * @node: this rank's; BPS_NUMA_NONE: not known
+ */
+void bps_stats_print_nodes(uint32_t node);
 /** bps_stats_print() - this rank's lines. */
 void bps_stats_print(void);

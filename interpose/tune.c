@@ -243,11 +243,13 @@ static uint32_t choose_window(const struct bps_tune *tune, uint32_t part)
 {
 	double bytes = tune->pipe_bytes;
 	uint32_t least = least_window(tune);
+	uint32_t most = BPS_TUNE_MAX_WINDOW *
+	                (tune->config.n_rails > 0 ? tune->config.n_rails : 1);
 
 	if (tune->config.window > 0)
 		return tune->config.window;
-	if (bytes > part * (double)BPS_TUNE_MAX_WINDOW)
-		return least > BPS_TUNE_MAX_WINDOW ? least : BPS_TUNE_MAX_WINDOW;
+	if (bytes > part * (double)most)
+		return least > most ? least : most;
 	return bytes > part * (double)least ? (uint32_t)(bytes / part) : least;
 }
 

@@ -29,10 +29,11 @@ struct bps_tune_config {
 	uint32_t largest_bytes;     /* a partition may be */
 	bool pinned;                /* and is, because the user said so */
 	uint32_t window;            /* partitions, because the user said so; 0: not */
-	uint32_t n_connections;     /* of a member to a server; 0: 1 */
+	uint32_t n_connections;     /* of a member to a server, in all; 0: 1 */
+	uint32_t n_rails;           /* that these take; 0: 1 */
 };
 
-/* Of any window, in partitions: what servers are asked to grant. */
+/* Of any window, in partitions, on each rail: what servers are asked to grant. */
 #define BPS_TUNE_MAX_WINDOW 8u
 
 /**

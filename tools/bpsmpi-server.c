@@ -19,6 +19,7 @@
 #include "engine/kernels/kernels.h"
 #include "engine/serverd.h"
 #include "tools/server-options.h"
+#include "tools/server-place.h"
 #include "transport/netif.h"
 
 enum { EXIT_FINE = 0, EXIT_CANNOT = 1, EXIT_USAGE = 2 };
@@ -226,6 +227,7 @@ int main(int argc, char **argv)
 {
 	struct bps_addr addrs[BPS_SERVERD_MAX_ADDRS];
 	struct bps_server_options options;
+	struct bps_server_places places;
 	struct bps_cpuset cpus;
 	char host[BPS_WIRE_HOST_CHARS] = "";
 	struct bps_serverd_config config = {
@@ -255,5 +257,9 @@ int main(int argc, char **argv)
 	config.memory_bytes = options.config.server_memory_bytes;
 	config.max_connections = options.max_connections;
 	raise_descriptor_limit(options.max_connections);
-	return serve(&config, &options);
+	(void)bps_cpuset_bind(&cpus);
+	bps_server_places_set(&places, &config);
+	r = serve(&config, &options);
+	bps_server_places_deinit(&places);
+	return r;
 }

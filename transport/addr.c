@@ -117,6 +117,13 @@ const uint8_t *bps_addr_bytes(const struct bps_addr *addr, unsigned *ret_n_bits)
 	return (const uint8_t *)&addr->in.sin_addr;
 }
 
+bool bps_addr_is_loopback(const struct bps_addr *addr)
+{
+	if (addr->sa.sa_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&addr->in6.sin6_addr);
+	return ntohl(addr->in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
 bool bps_addr_equal(const struct bps_addr *a, const struct bps_addr *b)
 {
 	unsigned n_bits_a, n_bits_b;

@@ -23,6 +23,12 @@ struct bps_addr {
 	socklen_t bytes;
 };
 
+/* An address of a box, and which of its network cards has it: equal numbers, one card. */
+struct bps_card_addr {
+	struct bps_addr addr;
+	uint32_t card;
+};
+
 /**
  * bps_addr_resolve() - look up @host (a name or a literal, IPv4 or IPv6), TCP @port.
  * @ret: room for @max addresses. Blocks (DNS). Return: how many were found, at least 1; a
@@ -49,6 +55,9 @@ void bps_addr_set_port(struct bps_addr *addr, uint16_t port);
 
 /** bps_addr_equal() - same family, address and port. */
 bool bps_addr_equal(const struct bps_addr *a, const struct bps_addr *b);
+
+/** bps_addr_is_loopback() - whether nobody but this box can be there. */
+bool bps_addr_is_loopback(const struct bps_addr *addr);
 
 /**
  * bps_addr_bytes() - the address in network order, without the port.

@@ -55,6 +55,21 @@ static int add(struct bps_netif *list, int n, int max, const struct bps_netif *n
 	return n + 1;
 }
 
+/* How many bits of a network's mask are set, from the first on. */
+static unsigned mask_bits(const struct sockaddr *mask)
+{
+	struct bps_addr addr;
+	const uint8_t *bytes;
+	unsigned n_bits, n = 0;
+
+	if (!mask || bps_addr_from(mask, &addr) < 0)
+		return 0;
+	bytes = bps_addr_bytes(&addr, &n_bits);
+	while (n < n_bits && bytes[n / 8] >> (7 - n % 8) & 1)
+		n++;
+	return n;
+}
+
 int bps_netif_list(struct bps_netif *ret, int max)
 {
 	const unsigned usable = IFF_UP | IFF_RUNNING;
@@ -74,6 +89,7 @@ int bps_netif_list(struct bps_netif *ret, int max)
 		    is_link_local(&netif.addr))
 			continue;
 		snprintf(netif.name, sizeof(netif.name), "%s", one->ifa_name);
+		netif.n_bits = mask_bits(one->ifa_netmask);
 		n = add(ret, n, max, &netif);
 	}
 	freeifaddrs(all);
@@ -137,6 +153,13 @@ static bool in_block(const struct bps_addr *addr, const struct block *block)
 	if (addr->sa.sa_family != block->addr.sa.sa_family || memcmp(a, b, whole) != 0)
 		return false;
 	return !rest || (a[whole] ^ b[whole]) >> (8 - rest) == 0;
+}
+
+bool bps_netif_near(const struct bps_netif *netif, const struct bps_addr *addr)
+{
+	const struct block network = { netif->addr, netif->n_bits };
+
+	return netif->n_bits > 0 && in_block(addr, &network);
 }
 
 static bool has_name(const struct bps_netif *netif, const struct pattern *pattern)
@@ -255,18 +278,27 @@ int bps_netif_candidates(struct bps_addr *ret, int max)
 	return n < 0 ? n : n_found;
 }
 
+const struct bps_netif *bps_netif_find(const struct bps_netif *list, int n_list,
+                                       const struct bps_addr *addr)
+{
+	struct bps_addr bare = *addr;
+
+	bps_addr_set_port(&bare, 0);
+	for (int i = 0; i < n_list; i++) {
+		if (bps_addr_equal(&list[i].addr, &bare))
+			return &list[i];
+	}
+	return NULL;
+}
+
 int bps_netif_name(const struct bps_addr *addr, char *ret_name)
 {
 	struct bps_netif list[BPS_NETIF_MAX];
-	struct bps_addr bare = *addr;
 	int n = bps_netif_list(list, BPS_NETIF_MAX);
+	const struct bps_netif *netif = bps_netif_find(list, n, addr);
 
-	bps_addr_set_port(&bare, 0);
-	for (int i = 0; i < n; i++) {
-		if (!bps_addr_equal(&list[i].addr, &bare))
-			continue;
-		memcpy(ret_name, list[i].name, IF_NAMESIZE);
-		return 0;
-	}
-	return n < 0 ? n : -ENODEV;
+	if (!netif)
+		return n < 0 ? n : -ENODEV;
+	memcpy(ret_name, netif->name, IF_NAMESIZE);
+	return 0;
 }

@@ -18,6 +18,7 @@
 struct bps_netif {
 	char name[IF_NAMESIZE];
 	struct bps_addr addr; /* port 0 */
+	unsigned n_bits;      /* of the network it is in; 0: not known */
 	bool usable;          /* up and running */
 	bool loopback;
 	bool inner; /* of a container or virtual machine bridge: docker0, virbr0 */
@@ -29,6 +30,12 @@ struct bps_netif {
  * @ret: room for @max. Return: how many, at most @max; or a negative errno.
  */
 int bps_netif_list(struct bps_netif *ret, int max);
+
+/**
+ * bps_netif_near() - whether @addr lies in the network of @netif, which is reached
+ * without a router.
+ */
+bool bps_netif_near(const struct bps_netif *netif, const struct bps_addr *addr);
 
 /**
  * bps_netif_match() - the usable addresses among @list that @spec names.
@@ -44,6 +51,10 @@ int bps_netif_match(const struct bps_netif *list, int n_list, const char *spec,
 /** bps_netif_select() - bps_netif_match() on the interfaces of this box. */
 int bps_netif_select(const char *spec, struct bps_addr *ret, int max, char *why,
                      size_t why_bytes);
+
+/** bps_netif_find() - the entry of @list that has @addr, whatever its port; NULL. */
+const struct bps_netif *bps_netif_find(const struct bps_netif *list, int n_list,
+                                       const struct bps_addr *addr);
 
 /**
  * bps_netif_name() - the interface of this box that has @addr; its port does not matter.

@@ -44,6 +44,7 @@ enum bps_tcp_turn {
 enum bps_tcp_rx { BPS_TCP_RX_HEADER, BPS_TCP_RX_SKIP, BPS_TCP_RX_PAYLOAD };
 
 struct bps_tcp_dialing; /* tcp-dial.c's */
+struct bps_tcp_turns;   /* tcp-turns.c's */
 
 struct bps_tcp_conn {
 	struct bps_conn base;
@@ -59,8 +60,9 @@ struct bps_tcp_conn {
 	struct bps_defer settle;
 	struct bps_tcp_dialing *dialing; /* owned; NULL once it is up */
 
-	struct bps_list queue; /* of struct bps_send */
-	size_t sent_bytes;     /* of the first in the queue, header included */
+	struct bps_list queue;       /* of struct bps_send */
+	size_t sent_bytes;           /* of the first in the queue, header included */
+	struct bps_tcp_turns *turns; /* of its card, once it is up; borrowed */
 	enum bps_tcp_turn turn;
 	struct bps_list turn_link;
 	struct bps_timer stall;
@@ -96,6 +98,14 @@ void bps_tcp_conn_drain(struct bps_tcp_conn *conn);
 /** bps_tcp_count() - bps_conn_count() of a connection over TCP. */
 void bps_tcp_count(const struct bps_conn *base, struct bps_conn_counts *ret_counts);
 
+/** bps_tcp_ends() - bps_conn_ends() of a connection over TCP. */
+int bps_tcp_ends(const struct bps_conn *base, struct bps_addr *ret_here,
+                 struct bps_addr *ret_there);
+
+/** bps_tcp_turns_join() - it is connected: it takes turns with those of its card. */
+void bps_tcp_turns_join(struct bps_tcp_conn *conn);
+/** bps_tcp_turns_leave() - it is over. Idempotent. */
+void bps_tcp_turns_leave(struct bps_tcp_conn *conn);
 /** bps_tcp_turn() - ask for a turn; whether @conn may send now. */
 bool bps_tcp_turn(struct bps_tcp_conn *conn);
 /** bps_tcp_turn_over() - a message is out: others go first, if there are any. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "transport/reach.h"
 #include "transport/tcp-conn.h"
 
 #define ATTEMPT_NS   (3 * BPS_NS_PER_S)
@@ -114,6 +115,8 @@ static int open_socket(const struct bps_addr *addr, const struct bps_addr *local
 		return -errno;
 	if (local->bytes)
 		r = bind_local(fd, local);
+	if (r == 0 && local->bytes)
+		bps_reach_bind(fd, local, addr);
 	if (r == 0)
 		return fd;
 	close(fd);

@@ -8,7 +8,8 @@
  *
  * Two connections send at a time, so that one can wait for the kernel while the other
  * fills the link. A turn is one message. A connection that gets nowhere for a while (a
- * slow or dead peer) does not keep the others waiting.
+ * slow or dead peer) does not keep the others waiting. Each network card is a link of its
+ * own; cards are told apart by the address that a connection has here.
  *
  * It works only where the kernel takes no more than it can send soon: TCP_NOTSENT_LOWAT.
  */
@@ -17,31 +18,73 @@
 
 #define MAX_SENDING 2
 #define STALL_NS    (10 * BPS_NS_PER_MS)
+/* More cards than that share their turns. */
+#define MAX_CARDS 16
+
+struct bps_tcp_turns {
+	struct bps_addr here;    /* port 0 */
+	unsigned n_conns;        /* 0: of no card now */
+	struct bps_list waiting; /* all zero: never used yet */
+	unsigned n_sending;
+};
 
 /* Of the connections of one thread, as a connection belongs to one. */
-static __thread struct {
-	struct bps_list waiting; /* all zero: not used yet */
-	unsigned n_sending;
-} turns;
+static __thread struct bps_tcp_turns cards[MAX_CARDS];
 
-static struct bps_list *waiting(void)
+/* The address of @conn here; all zero where it is not of a network. */
+static void key_of(const struct bps_tcp_conn *conn, struct bps_addr *ret_here)
 {
-	if (!turns.waiting.next)
-		bps_list_init(&turns.waiting);
-	return &turns.waiting;
+	struct bps_addr here, there;
+
+	*ret_here = (struct bps_addr){ .bytes = 0 };
+	if (bps_tcp_ends(&conn->base, &here, &there) < 0 ||
+	    bps_addr_from(&here.sa, ret_here) < 0)
+		*ret_here = (struct bps_addr){ .bytes = 0 };
+	else
+		bps_addr_set_port(ret_here, 0);
+}
+
+void bps_tcp_turns_join(struct bps_tcp_conn *conn)
+{
+	struct bps_tcp_turns *found = NULL;
+	struct bps_addr here;
+
+	key_of(conn, &here);
+	for (int i = 0; i < MAX_CARDS && (!found || found->n_conns == 0); i++) {
+		if (cards[i].n_conns > 0 && bps_addr_equal(&cards[i].here, &here))
+			found = &cards[i];
+		else if (cards[i].n_conns == 0 && !found)
+			found = &cards[i];
+	}
+	if (!found)
+		found = &cards[0];
+	if (found->n_conns++ == 0)
+		found->here = here;
+	if (!found->waiting.next)
+		bps_list_init(&found->waiting);
+	conn->turns = found;
+}
+
+void bps_tcp_turns_leave(struct bps_tcp_conn *conn)
+{
+	bps_tcp_turn_end(conn);
+	if (conn->turns)
+		conn->turns->n_conns--;
+	conn->turns = NULL;
 }
 
 static void begin(struct bps_tcp_conn *conn)
 {
 	conn->turn = BPS_TCP_SENDING;
-	turns.n_sending++;
+	conn->turns->n_sending++;
 }
 
-static void call_next(void)
+static void call_next(struct bps_tcp_turns *turns)
 {
 	struct bps_list *link;
 
-	while (turns.n_sending < MAX_SENDING && (link = bps_list_pop_front(waiting()))) {
+	while (turns->n_sending < MAX_SENDING &&
+	       (link = bps_list_pop_front(&turns->waiting))) {
 		struct bps_tcp_conn *next =
 			BPS_CONTAINER_OF(link, struct bps_tcp_conn, turn_link);
 
@@ -52,23 +95,25 @@ static void call_next(void)
 
 void bps_tcp_turn_end(struct bps_tcp_conn *conn)
 {
+	if (!conn->turns)
+		return;
 	if (conn->turn == BPS_TCP_WAITING)
 		bps_list_remove(&conn->turn_link);
 	if (conn->turn == BPS_TCP_SENDING)
-		turns.n_sending--;
+		conn->turns->n_sending--;
 	conn->turn = BPS_TCP_IDLE;
 	bps_timer_cancel(&conn->stall);
-	call_next();
+	call_next(conn->turns);
 }
 
 bool bps_tcp_turn(struct bps_tcp_conn *conn)
 {
 	if (conn->turn == BPS_TCP_IDLE) {
-		if (turns.n_sending < MAX_SENDING) {
+		if (conn->turns->n_sending < MAX_SENDING) {
 			begin(conn);
 		} else {
 			conn->turn = BPS_TCP_WAITING;
-			bps_list_push_back(waiting(), &conn->turn_link);
+			bps_list_push_back(&conn->turns->waiting, &conn->turn_link);
 		}
 	}
 	return conn->turn != BPS_TCP_WAITING;
@@ -77,7 +122,7 @@ bool bps_tcp_turn(struct bps_tcp_conn *conn)
 void bps_tcp_turn_over(struct bps_tcp_conn *conn)
 {
 	bps_timer_cancel(&conn->stall);
-	if (conn->turn == BPS_TCP_STALLED || !bps_list_empty(waiting()))
+	if (conn->turn == BPS_TCP_STALLED || !bps_list_empty(&conn->turns->waiting))
 		bps_tcp_turn_end(conn);
 }
 
@@ -94,6 +139,6 @@ void bps_tcp_turn_stalled(struct bps_timer *timer)
 	if (conn->turn != BPS_TCP_SENDING)
 		return;
 	conn->turn = BPS_TCP_STALLED;
-	turns.n_sending--;
-	call_next();
+	conn->turns->n_sending--;
+	call_next(conn->turns);
 }

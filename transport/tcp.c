@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "transport/reach.h"
 #include "transport/tcp-conn.h"
 
 /* Of one sendmsg(): a header and a payload a message. */
@@ -27,6 +28,7 @@ static const struct bps_conn_ops tcp_ops = {
 	.send = tcp_send,
 	.close = tcp_close,
 	.count = bps_tcp_count,
+	.ends = bps_tcp_ends,
 };
 
 static struct bps_tcp_conn *of_base(struct bps_conn *base)
@@ -101,6 +103,7 @@ void bps_tcp_conn_detach(struct bps_tcp_conn *conn)
 void bps_tcp_conn_up(struct bps_tcp_conn *conn)
 {
 	conn->state = BPS_TCP_UP;
+	bps_tcp_turns_join(conn);
 	bps_watch_want(&conn->watch, BPS_READABLE);
 	bps_defer_add(conn->loop, &conn->settle);
 }
@@ -113,7 +116,7 @@ void bps_tcp_conn_fail(struct bps_tcp_conn *conn, int error)
 		conn->error = error;
 	bps_tcp_conn_detach(conn);
 	bps_timer_cancel(&conn->timer);
-	bps_tcp_turn_end(conn);
+	bps_tcp_turns_leave(conn);
 	conn->state = BPS_TCP_DEAD;
 	bps_defer_add(conn->loop, &conn->settle);
 }
@@ -343,11 +346,25 @@ static void on_settle(struct bps_defer *defer)
 		finish(conn);
 }
 
+int bps_tcp_ends(const struct bps_conn *base, struct bps_addr *ret_here,
+                 struct bps_addr *ret_there)
+{
+	const struct bps_tcp_conn *conn =
+		BPS_CONTAINER_OF(base, struct bps_tcp_conn, base);
+
+	ret_here->bytes = sizeof(ret_here->storage);
+	ret_there->bytes = sizeof(ret_there->storage);
+	if (conn->fd < 0 || getsockname(conn->fd, &ret_here->sa, &ret_here->bytes) < 0 ||
+	    getpeername(conn->fd, &ret_there->sa, &ret_there->bytes) < 0)
+		return -ENOTCONN;
+	return 0;
+}
+
 int bps_tcp_adopt(struct bps_loop *loop, int fd, uint64_t hello_ns,
                   const struct bps_conn_events *events, void *owner,
                   struct bps_conn **ret_conn)
 {
-	struct bps_addr peer = { .bytes = sizeof(peer.storage) };
+	struct bps_addr here, peer = { .bytes = sizeof(peer.storage) };
 	struct bps_tcp_conn *conn;
 	int r;
 
@@ -361,7 +378,8 @@ int bps_tcp_adopt(struct bps_loop *loop, int fd, uint64_t hello_ns,
 		free(conn);
 		return r;
 	}
-	getpeername(fd, &peer.sa, &peer.bytes);
+	if (bps_tcp_ends(&conn->base, &here, &peer) == 0)
+		bps_reach_bind_accepted(fd, &here, &peer);
 	bps_addr_format(&peer, conn->base.name, sizeof(conn->base.name));
 	bps_tcp_conn_up(conn);
 	bps_timer_set(loop, &conn->timer, bps_now_ns() + hello_ns);

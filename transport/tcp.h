@@ -25,8 +25,12 @@ struct bps_tcp_dial {
 	const struct bps_addr
 		*addrs; /* tried in turn; copied; at most BPS_TCP_MAX_ADDRS */
 	int n_addrs;
-	const struct bps_addr
-		*local;    /* source address to bind to, port 0; NULL: by route */
+	/*
+	 * The source address, port 0; NULL: by route. Where the kernel would send by
+	 * another card than the one that has it, the connection is held to that card
+	 * (transport/reach.h); so is an accepted one.
+	 */
+	const struct bps_addr *local;
 	uint64_t retry_ns; /* how long to go on trying; 0: once */
 };
 

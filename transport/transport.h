@@ -9,10 +9,12 @@
  */
 #pragma once
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/list.h"
+#include "transport/addr.h"
 #include "transport/wire.h"
 
 struct bps_conn;
@@ -68,6 +70,9 @@ struct bps_conn_ops {
 	void (*close)(struct bps_conn *conn);
 	/* what the network did to it so far; NULL: there is none between the two */
 	void (*count)(const struct bps_conn *conn, struct bps_conn_counts *ret_counts);
+	/* the addresses of both ends; NULL: likewise */
+	int (*ends)(const struct bps_conn *conn, struct bps_addr *ret_here,
+	            struct bps_addr *ret_there);
 };
 
 /* Embedded in each transport's own connection. */
@@ -107,6 +112,16 @@ static inline void bps_conn_count(const struct bps_conn *conn,
 	*ret_counts = (struct bps_conn_counts){ 0 };
 	if (conn->ops->count)
 		conn->ops->count(conn, ret_counts);
+}
+
+/**
+ * bps_conn_ends() - between which addresses @conn is. Return: 0; -ENOTCONN where it is
+ * not up, or there is no network between the two.
+ */
+static inline int bps_conn_ends(const struct bps_conn *conn, struct bps_addr *ret_here,
+                                struct bps_addr *ret_there)
+{
+	return conn->ops->ends ? conn->ops->ends(conn, ret_here, ret_there) : -ENOTCONN;
 }
 
 /**

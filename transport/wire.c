@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "transport/wire.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -223,7 +224,78 @@ static void get_text(struct reader *in, char *ret_text, size_t chars)
 	in->at += chars;
 }
 
-void bps_wire_encode_hello(const struct bps_wire_hello *hello, uint8_t *buf)
+enum { FAMILY_4 = 4, FAMILY_6 = 6 };
+
+static void put_addr(struct writer *out, const struct bps_card_addr *addr)
+{
+	unsigned n_bits;
+	const uint8_t *bytes = bps_addr_bytes(&addr->addr, &n_bits);
+
+	put(out, n_bits == 32 ? FAMILY_4 : FAMILY_6, 1);
+	put(out, addr->card, 1);
+	put(out, bps_addr_port(&addr->addr), 2);
+	memset(out->at, 0, 16);
+	memcpy(out->at, bytes, n_bits / 8);
+	out->at += 16;
+}
+
+/* Whether a server may be there. */
+static bool is_plausible(const struct bps_addr *addr)
+{
+	const struct in6_addr *six = &addr->in6.sin6_addr;
+	uint32_t four = ntohl(addr->in.sin_addr.s_addr);
+
+	if (bps_addr_port(addr) == 0)
+		return false;
+	if (addr->sa.sa_family == AF_INET)
+		return four >> 24 != 0 && four >> 24 != IN_LOOPBACKNET &&
+		       four >> 16 != 0xa9fe && four >> 28 < 0xe;
+	return !IN6_IS_ADDR_UNSPECIFIED(six) && !IN6_IS_ADDR_LOOPBACK(six) &&
+	       !IN6_IS_ADDR_MULTICAST(six) && !IN6_IS_ADDR_LINKLOCAL(six) &&
+	       !IN6_IS_ADDR_V4MAPPED(six);
+}
+
+static bool get_addr(struct reader *in, struct bps_card_addr *ret)
+{
+	uint64_t family = get(in, 1);
+
+	memset(ret, 0, sizeof(*ret));
+	ret->card = (uint32_t)get(in, 1);
+	if (family == FAMILY_4) {
+		ret->addr.sa.sa_family = AF_INET;
+		ret->addr.bytes = sizeof(ret->addr.in);
+		memcpy(&ret->addr.in.sin_addr, in->at + 2, 4);
+	} else {
+		ret->addr.sa.sa_family = AF_INET6;
+		ret->addr.bytes = sizeof(ret->addr.in6);
+		memcpy(&ret->addr.in6.sin6_addr, in->at + 2, 16);
+	}
+	bps_addr_set_port(&ret->addr, (uint16_t)get(in, 2));
+	in->at += 16;
+	return (family == FAMILY_4 || family == FAMILY_6) && is_plausible(&ret->addr);
+}
+
+/* What a WELCOME says of its server, in the @bytes that are left. */
+static void get_server(struct reader *in, uint32_t bytes, struct bps_wire_hello *hello)
+{
+	uint32_t n;
+
+	hello->server = 0;
+	hello->n_addrs = 0;
+	if (bytes < 9)
+		return;
+	hello->server = get(in, 8);
+	n = (uint32_t)get(in, 1);
+	if (n > BPS_WIRE_MAX_ADDRS || bytes - 9 < n * BPS_WIRE_ADDR_BYTES)
+		return;
+	for (uint32_t i = 0; i < n; i++) {
+		if (!get_addr(in, &hello->addrs[i]))
+			return;
+	}
+	hello->n_addrs = n;
+}
+
+uint32_t bps_wire_encode_hello(const struct bps_wire_hello *hello, uint8_t *buf)
 {
 	struct writer out = { buf };
 
@@ -236,6 +308,13 @@ void bps_wire_encode_hello(const struct bps_wire_hello *hello, uint8_t *buf)
 	put(&out, hello->connection, 4);
 	put_text(&out, hello->version, sizeof(hello->version));
 	put_text(&out, hello->host, sizeof(hello->host));
+	if (hello->server) {
+		put(&out, hello->server, 8);
+		put(&out, hello->n_addrs, 1);
+		for (uint32_t i = 0; i < hello->n_addrs; i++)
+			put_addr(&out, &hello->addrs[i]);
+	}
+	return (uint32_t)(out.at - buf);
 }
 
 int bps_wire_decode_hello(const uint8_t *buf, uint32_t bytes,
@@ -254,5 +333,6 @@ int bps_wire_decode_hello(const uint8_t *buf, uint32_t bytes,
 	ret_hello->connection = (uint32_t)get(&in, 4);
 	get_text(&in, ret_hello->version, sizeof(ret_hello->version));
 	get_text(&in, ret_hello->host, sizeof(ret_hello->host));
+	get_server(&in, bytes - BPS_WIRE_HELLO_BYTES, ret_hello);
 	return 0;
 }

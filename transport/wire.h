@@ -16,6 +16,8 @@
 
 #include <stdint.h>
 
+#include "transport/addr.h"
+
 #define BPS_WIRE_MAGIC         0x53504254u /* "TBPS" */
 #define BPS_WIRE_VERSION       2
 #define BPS_WIRE_MIN_HDR       40u    /* a header of the first part alone */
@@ -28,6 +30,7 @@
 #define BPS_WIRE_CTL_PAYLOAD   1024u /* bound on the payload of all but PUSH and ANSWER */
 #define BPS_WIRE_VERSION_CHARS 16
 #define BPS_WIRE_HOST_CHARS    64
+#define BPS_WIRE_MAX_ADDRS     16u
 
 /* Member -> server: HELLO PUSH PING BYE. Both ways: ERROR. Server -> member: the others.
  */
@@ -84,10 +87,18 @@ struct bps_wire_hello {
 	uint32_t connection; /* which of the peer's to this server, from 0 on */
 	char version[BPS_WIRE_VERSION_CHARS]; /* BPS_VERSION, NUL-terminated */
 	char host[BPS_WIRE_HOST_CHARS];
+	/* Of a WELCOME alone. */
+	uint64_t server; /* random, one a server: told again on each of its addresses */
+	uint32_t n_addrs;
+	struct bps_card_addr addrs[BPS_WIRE_MAX_ADDRS]; /* where it listens; card < 256 */
 };
 /* Of a peer to a server. */
 #define BPS_WIRE_MAX_CONNECTIONS 16u
 #define BPS_WIRE_HELLO_BYTES     (16 + 5 * 4 + BPS_WIRE_VERSION_CHARS + BPS_WIRE_HOST_CHARS)
+#define BPS_WIRE_ADDR_BYTES      20u
+/* The most that bps_wire_encode_hello() writes. */
+#define BPS_WIRE_HELLO_MOST \
+	(BPS_WIRE_HELLO_BYTES + 8 + 1 + BPS_WIRE_MAX_ADDRS * BPS_WIRE_ADDR_BYTES)
 
 #define BPS_WIRE_E_MAGIC   1 /* not a peer of ours at all */
 #define BPS_WIRE_E_VERSION 2 /* ours, another version: ret_hdr->version says which */
@@ -123,15 +134,19 @@ int bps_wire_decode(const uint8_t *buf, uint32_t bytes, struct bps_wire_hdr *ret
                     uint32_t *ret_hdr_bytes);
 
 /**
- * bps_wire_encode_hello() - write @hello as BPS_WIRE_HELLO_BYTES bytes at @buf. Texts
- * that are too long are cut.
+ * bps_wire_encode_hello() - write @hello at @buf, which has room for BPS_WIRE_HELLO_MOST
+ * bytes. Texts that are too long are cut.
+ *
+ * Return: the bytes written; BPS_WIRE_HELLO_BYTES where hello->server is 0, and what
+ * follows it is not sent.
  */
-void bps_wire_encode_hello(const struct bps_wire_hello *hello, uint8_t *buf);
+uint32_t bps_wire_encode_hello(const struct bps_wire_hello *hello, uint8_t *buf);
 
 /**
  * bps_wire_decode_hello() - read a HELLO or WELCOME payload of @bytes bytes.
- * Strings come back terminated and printable; bytes beyond BPS_WIRE_HELLO_BYTES are a
- * newer peer's and are ignored. Return: 0 or -EBADMSG.
+ * Strings come back terminated and printable. Addresses that are cut off, or some of
+ * which cannot be a server's (no port, loopback, link-local, multicast, none at all), are
+ * no addresses; more bytes are a newer peer's and are ignored. Return: 0 or -EBADMSG.
  */
 int bps_wire_decode_hello(const uint8_t *buf, uint32_t bytes,
                           struct bps_wire_hello *ret_hello);

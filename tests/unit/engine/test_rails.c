@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Several connections to one server: which one a push takes, which ones are kept. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,21 +77,36 @@ static void say(struct fake *fake, const struct bps_wire_hdr *hdr, const void *p
 	assert_int_equal(events->message(fake->conn.owner, hdr), 0);
 }
 
-static void welcome(struct fake *fake)
+/* From the server with this number, which listens on 10.0.0.1 too. */
+static int welcome_from(struct fake *fake, uint64_t server)
 {
-	const struct bps_wire_hello hello = {
+	struct bps_wire_hello hello = {
 		.n_slots = N_SLOTS + BPS_SPARE_SLOTS,
 		.slot_bytes = SLOT_BYTES,
+		.server = server,
+		.n_addrs = 1,
 	};
-	const struct bps_wire_hdr hdr = {
-		.type = BPS_WIRE_WELCOME,
-		.payload_bytes = BPS_WIRE_HELLO_BYTES,
-	};
-	uint8_t payload[BPS_WIRE_HELLO_BYTES];
+	struct bps_wire_hdr hdr = { .type = BPS_WIRE_WELCOME };
+	const struct bps_conn_events *events = fake->conn.events;
+	struct bps_addr *addr = &hello.addrs[0].addr;
+	uint8_t payload[BPS_WIRE_HELLO_MOST];
+	void *dst;
 
-	fake->conn.events->up(fake->conn.owner);
-	bps_wire_encode_hello(&hello, payload);
-	say(fake, &hdr, payload);
+	addr->in.sin_family = AF_INET;
+	addr->bytes = sizeof(addr->in);
+	addr->in.sin_addr.s_addr = htonl(0x0a000001);
+	bps_addr_set_port(addr, 7000);
+	events->up(fake->conn.owner);
+	hdr.payload_bytes = bps_wire_encode_hello(&hello, payload);
+	sent(fake);
+	assert_int_equal(events->place(fake->conn.owner, &hdr, &dst), 0);
+	memcpy(dst, payload, hdr.payload_bytes);
+	return events->message(fake->conn.owner, &hdr);
+}
+
+static void welcome(struct fake *fake)
+{
+	assert_int_equal(welcome_from(fake, 1), 0);
 }
 
 static void refuse(struct fake *fake)
@@ -378,6 +394,63 @@ static void what_a_dead_one_owed_is_forgotten(void **state)
 	close_bench(&bench);
 }
 
+/* A rail that is given up, of several: those after it move up, numbers stay. */
+static void one_in_the_middle_is_dropped(void **state)
+{
+	struct bps_connection look;
+	struct bench bench;
+
+	(void)state;
+	open_bench(&bench, 3);
+	welcome(&bench.fakes[0]);
+	refuse(&bench.fakes[1]);
+	welcome(&bench.fakes[2]);
+	assert_int_equal(bps_client_look(bench.client, 0, 1, &look), 0);
+	assert_int_equal(look.status, -ECONNREFUSED);
+	assert_int_equal(look.here.bytes, 0);
+	bps_client_drop(bench.client, 0, 1);
+	assert_int_equal(bps_client_status(bench.client, 0, NULL), 0);
+	assert_int_equal(bps_client_n_connections(bench.client, 0), 2);
+	bps_client_drop(bench.client, 0, 0);
+	assert_true(bench.fakes[0].closed);
+	assert_int_equal(bench.fakes[0].n_byes, 1);
+	assert_int_equal(bps_client_look(bench.client, 0, 0, &look), 0);
+	assert_int_equal(bps_client_look(bench.client, 0, 1, &look), -ENOENT);
+	bench.fakes[3].conn.ops = &fake_ops;
+	assert_int_equal(bps_client_attach(bench.client, 0, &bench.fakes[3].conn, "s"),
+	                 0);
+	assert_int_equal(bench.fakes[3].number, 3);
+	welcome(&bench.fakes[3]);
+	start(&bench, 16, 0);
+	assert_int_equal(bench.fakes[2].n_open, N_SLOTS);
+	assert_int_equal(bench.fakes[3].n_open, N_SLOTS);
+	assert_int_equal(n_open(&bench), 2 * N_SLOTS);
+	close_bench(&bench);
+}
+
+/* The same address may be on many boxes: who answers there has to be the same server. */
+static void another_server_is_not_the_same(void **state)
+{
+	const struct bps_card_addr *addrs;
+	const struct bps_reason *reason;
+	struct bench bench;
+
+	(void)state;
+	open_bench(&bench, 3);
+	assert_int_equal(bps_client_told(bench.client, 0, &addrs), 0);
+	assert_int_equal(welcome_from(&bench.fakes[0], 7), 0);
+	assert_int_equal(bps_client_told(bench.client, 0, &addrs), 1);
+	assert_int_equal(bps_addr_port(&addrs[0].addr), 7000);
+	assert_int_equal(welcome_from(&bench.fakes[1], 7), 0);
+	assert_int_equal(welcome_from(&bench.fakes[2], 8), -EADDRNOTAVAIL);
+	bench.fakes[2].conn.events->down(bench.fakes[2].conn.owner, -EADDRNOTAVAIL);
+	assert_int_equal(bps_client_status(bench.client, 0, &reason), -EADDRNOTAVAIL);
+	assert_non_null(strstr(reason->text, "another server"));
+	bps_client_keep(bench.client, 0, 2);
+	assert_int_equal(bps_client_status(bench.client, 0, NULL), 0);
+	close_bench(&bench);
+}
+
 static void there_is_a_most(void **state)
 {
 	struct bench bench;
@@ -401,6 +474,8 @@ int main(void)
 		cmocka_unit_test(one_refused_is_told_and_can_be_dropped),
 		cmocka_unit_test(one_not_welcomed_says_goodbye),
 		cmocka_unit_test(what_a_dead_one_owed_is_forgotten),
+		cmocka_unit_test(one_in_the_middle_is_dropped),
+		cmocka_unit_test(another_server_is_not_the_same),
 		cmocka_unit_test(there_is_a_most),
 	};
 

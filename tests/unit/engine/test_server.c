@@ -127,6 +127,45 @@ static void the_lost_are_reported(void **state)
 	assert_int_equal(bps_sim_failures(), 0);
 }
 
+/*
+ * A second connection that breaks before it was used is no loss, only the first one is;
+ * one that was used is.
+ */
+static void a_rail_that_fails_is_no_loss(void **state)
+{
+	static const uint8_t zeros[64];
+	struct bps_sim_world world;
+	struct raw stays, first, second;
+	struct bps_wire_hdr push;
+
+	(void)state;
+	for (int used = 0; used < 2; used++) {
+		bps_sim_world_open(&world, &network, 1, &no_nic, 0);
+		join(&stays, &world, 1);
+		join(&first, &world, 3);
+		raw_dial(&second, world.sim, world.servers[0]);
+		second.rank = 3;
+		second.connection = 1;
+		second.n_ranks = 100;
+		raw_hello(&second, BPS_WIRE_HELLO);
+		raw_settle(world.sim);
+		assert_int_equal(second.n_by_type[BPS_WIRE_WELCOME], 1);
+		push = raw_push(&second, 0, 0);
+		if (used)
+			raw_send(&second, &push, zeros, sizeof(zeros));
+		raw_settle(world.sim);
+		raw_close(&second);
+		raw_settle(world.sim);
+		assert_int_equal(stays.n_by_type[BPS_WIRE_LOST], used);
+		raw_close(&first);
+		raw_settle(world.sim);
+		assert_int_equal(stays.n_by_type[BPS_WIRE_LOST], used + 1);
+		raw_close(&stays);
+		bps_sim_world_close(&world);
+		assert_int_equal(bps_sim_failures(), 0);
+	}
+}
+
 /* What a member pushed counts, though it is gone by the time the others come. */
 static void the_last_push_of_the_dead_counts(void **state)
 {
@@ -247,6 +286,7 @@ int main(void)
 		cmocka_unit_test(memory_is_bounded_and_comes_back),
 		cmocka_unit_test(a_rank_joins_once_until_it_left),
 		cmocka_unit_test(the_lost_are_reported),
+		cmocka_unit_test(a_rail_that_fails_is_no_loss),
 		cmocka_unit_test(the_last_push_of_the_dead_counts),
 		cmocka_unit_test(a_job_comes_again),
 		cmocka_unit_test(jobs_do_not_mix),

@@ -257,6 +257,24 @@ static void connections_share_the_queue(void **state)
 	bps_tune_free(world.tune);
 }
 
+/* Each rail may have as much on its way as one alone. */
+static void rails_have_windows_of_their_own(void **state)
+{
+	double share[MAX];
+	struct world world;
+
+	(void)state;
+	open_world(&world, 2, 2, 1e6 * MBIT); /* a millisecond is more than any window */
+	shares(&world, BPS_ALLREDUCE, 0, share);
+	assert_int_equal(world.window, 8);
+	bps_tune_free(world.tune);
+	world.config.n_connections = world.config.n_rails = 3;
+	assert_int_equal(bps_tune_new(&world.config, &world.tune), 0);
+	shares(&world, BPS_ALLREDUCE, 0, share);
+	assert_int_equal(world.window, 24);
+	bps_tune_free(world.tune);
+}
+
 static void even_servers_stay_even(void **state)
 {
 	double share[MAX];
@@ -433,6 +451,7 @@ int main(void)
 		cmocka_unit_test(partitions_grow_while_that_pays),
 		cmocka_unit_test(windows_fill_the_pipe),
 		cmocka_unit_test(connections_share_the_queue),
+		cmocka_unit_test(rails_have_windows_of_their_own),
 		cmocka_unit_test(even_servers_stay_even),
 		cmocka_unit_test(a_slow_server_gets_less),
 		cmocka_unit_test(a_server_that_crawls_is_left_aside),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "harness.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -337,6 +338,91 @@ static void test_hello(void **state)
 		assert_int_equal(bps_wire_decode_hello(buf, bytes, &back), -EBADMSG);
 }
 
+static struct bps_card_addr make_addr(int family, uint16_t port, uint32_t card)
+{
+	struct bps_card_addr addr = { .card = card };
+
+	addr.addr.sa.sa_family = (sa_family_t)family;
+	if (family == AF_INET) {
+		addr.addr.bytes = sizeof(addr.addr.in);
+		addr.addr.in.sin_addr.s_addr = htonl(0x0a4d0003);
+	} else {
+		addr.addr.bytes = sizeof(addr.addr.in6);
+		addr.addr.in6.sin6_addr.s6_addr[0] = 0xfd;
+		addr.addr.in6.sin6_addr.s6_addr[15] = 3;
+	}
+	bps_addr_set_port(&addr.addr, port);
+	return addr;
+}
+
+/* Behind the 116 bytes: 8 of the server's number, one of how many, 20 an address. */
+static void test_welcome(void **state)
+{
+	struct bps_wire_hello welcome = { .server = 0x1122334455667788, .n_addrs = 2 };
+	struct bps_wire_hello back;
+	uint8_t buf[BPS_WIRE_HELLO_MOST];
+
+	welcome.addrs[0] = make_addr(AF_INET, 7000, 1);
+	welcome.addrs[1] = make_addr(AF_INET6, 40000, 255);
+	assert_int_equal(BPS_WIRE_HELLO_MOST, 116 + 9 + 16 * 20);
+	assert_int_equal(bps_wire_encode_hello(&welcome, buf), 116 + 9 + 2 * 20);
+	assert_int_equal(buf[116], 0x88);
+	assert_int_equal(buf[124], 2);
+	assert_memory_equal(buf + 125, "\4\1\x58\x1b\x0a\x4d\0\3", 8);
+	assert_int_equal(bps_wire_decode_hello(buf, 165, &back), 0);
+	assert_true(back.server == welcome.server);
+	assert_int_equal(back.n_addrs, 2);
+	for (int i = 0; i < 2; i++) {
+		assert_true(bps_addr_equal(&back.addrs[i].addr, &welcome.addrs[i].addr));
+		assert_int_equal(back.addrs[i].card, welcome.addrs[i].card);
+	}
+	/* More is a newer peer's; less is none at all. */
+	assert_int_equal(bps_wire_decode_hello(buf, sizeof(buf), &back), 0);
+	assert_int_equal(back.n_addrs, 2);
+	for (uint32_t bytes = 116; bytes < 165; bytes++) {
+		assert_int_equal(bps_wire_decode_hello(buf, bytes, &back), 0);
+		assert_int_equal(back.n_addrs, 0);
+		assert_int_equal(back.server != 0, bytes >= 125);
+	}
+}
+
+/* One byte of a list is wrong: there is no list. */
+static void test_welcome_hostile(void **state)
+{
+	static const struct {
+		uint32_t at;
+		uint8_t value;
+	} cases[] = {
+		{ 124, 17 },               /* too many */
+		{ 124, 255 },  { 125, 0 }, /* families that there are not */
+		{ 125, 5 },    { 129, 0 }, /* this network */
+		{ 129, 127 },              /* loopback */
+		{ 129, 224 },              /* multicast */
+		{ 129, 255 },              /* broadcast */
+		{ 149, 0xff },             /* multicast */
+		{ 165, 9 },
+	};
+	struct bps_wire_hello welcome = { .server = 1, .n_addrs = 16 }, back;
+	uint8_t buf[BPS_WIRE_HELLO_MOST], bad[BPS_WIRE_HELLO_MOST];
+
+	for (uint32_t i = 0; i < 16; i++)
+		welcome.addrs[i] = make_addr(i % 2 ? AF_INET6 : AF_INET, 1, i);
+	assert_int_equal(bps_wire_encode_hello(&welcome, buf), sizeof(buf));
+	assert_int_equal(bps_wire_decode_hello(buf, sizeof(buf), &back), 0);
+	assert_int_equal(back.n_addrs, 16);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		memcpy(bad, buf, sizeof(buf));
+		bad[cases[i].at] = cases[i].value;
+		assert_int_equal(bps_wire_decode_hello(bad, sizeof(bad), &back), 0);
+		if (back.n_addrs != 0)
+			fail_msg("case %zu", i);
+	}
+	memcpy(bad, buf, sizeof(buf));
+	bad[127] = 0; /* no port */
+	assert_int_equal(bps_wire_decode_hello(bad, sizeof(bad), &back), 0);
+	assert_int_equal(back.n_addrs, 0);
+}
+
 static void test_hello_text(void **state)
 {
 	struct bps_wire_hello hello = { 0 }, back;
@@ -389,10 +475,16 @@ static void test_random(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_bytes),          cmocka_unit_test(test_round_trip),
-		cmocka_unit_test(test_lengths),        cmocka_unit_test(test_rejects),
-		cmocka_unit_test(test_payload_bounds), cmocka_unit_test(test_first_bytes),
-		cmocka_unit_test(test_hello),          cmocka_unit_test(test_hello_text),
+		cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_lengths),
+		cmocka_unit_test(test_rejects),
+		cmocka_unit_test(test_payload_bounds),
+		cmocka_unit_test(test_first_bytes),
+		cmocka_unit_test(test_hello),
+		cmocka_unit_test(test_welcome),
+		cmocka_unit_test(test_welcome_hostile),
+		cmocka_unit_test(test_hello_text),
 		cmocka_unit_test(test_random),
 	};
 

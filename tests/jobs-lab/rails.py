@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Several network cards: each carries its part. A lab with two NICs a host.
+
+What went by a card is what its own counters say.
+"""
+
+import contextlib
+import re
+
+from harness import CaseError
+from networks import address, sent
+
+BYTES = 4 << 20
+CALLS = 20  # some 80 MB each way
+MCA = ("--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include", "eth0")
+NICS = ("eth0", "eth1")
+
+
+def received(lab, host, nic):
+    """Bytes that a host has received by an interface."""
+    said = lab.on(host, "ip", "-s", "-o", "link", "show", "dev", nic)
+    return int(re.search(r"RX:.*?\\ +(\d+)", said)[1])
+
+
+class Counters:
+    """Bytes by card of some hosts since it was made: counters(host) is (eth0, eth1)."""
+
+    def __init__(self, lab, hosts, count=sent):
+        self.lab, self.count = lab, count
+        self.before = {x: self.now(x) for x in hosts}
+
+    def now(self, host):
+        return [self.count(self.lab, host, x) for x in NICS]
+
+    def __call__(self, host):
+        return [y - x for x, y in zip(self.before[host], self.now(host))]
+
+    def check_both(self, least=0.3):
+        """Each card of each host has carried this part of all, or more."""
+        for host in self.before:
+            spent = self(host)
+            if sum(spent) < CALLS * BYTES // 4 or min(spent) < least * sum(spent):
+                raise CaseError("%s: %d bytes by eth0, %d by eth1" % (host, *spent))
+
+    def check_one(self, nic):
+        for host in self.before:
+            spent = self(host)
+            rest = sum(spent) - spent[NICS.index(nic)]
+            if sum(spent) < CALLS * BYTES // 4 or rest > sum(spent) // 20:
+                raise CaseError("%s: %d bytes by eth0, %d by eth1" % (host, *spent))
+
+
+def run(lab, kind, env=None, quiet=True, hosts="h1:2,h2:1"):
+    return lab.job(hosts, "sums", "-n", str(CALLS), str(BYTES), env=env,
+                   mca=MCA).check(kind, quiet=quiet)
+
+
+def dedicated(lab, *options, **env):
+    """A server on s1, and the variables of a job that uses it."""
+    lab.serve("s1", *options)
+    return dict(env, BPSMPI_SERVERS=address(lab, "s1", "eth0"))
+
+
+def two_networks(lab):
+    """A network for each card."""
+    counters = Counters(lab, ("h1", "h2"))
+    run(lab, "colocated")
+    counters.check_both()
+    counters = Counters(lab, ("h1", "h2", "s1"))
+    run(lab, "1 dedicated", dedicated(lab))
+    counters.check_both()
+
+
+# All cards on one and the same network.
+MOVE = """
+ip addr flush dev eth1
+ip addr add {extra}/24 dev eth1
+for f in /proc/sys/net/ipv4/conf/*/rp_filter; do echo {filter} >$f; done
+for f in /proc/sys/net/ipv4/conf/*/arp_ignore; do echo {ignore} >$f; done
+for f in /proc/sys/net/ipv4/conf/*/arp_announce; do echo {announce} >$f; done
+"""
+OWN_WAY = """
+ip route add {net} dev eth1 src {extra} table 101
+ip rule add from {extra} table 101
+"""
+BACK = """
+ip rule del table 101 2>/dev/null
+ip route flush table 101 2>/dev/null
+ip link set eth1 up
+ip addr flush dev eth1
+ip addr add {four}/24 dev eth1
+ip addr add {six}/64 dev eth1 nodad
+for f in rp_filter arp_ignore arp_announce; do
+	for g in /proc/sys/net/ipv4/conf/*/$f; do echo 0 >$g; done
+done
+cd /proc/sys/net/ipv4/conf/all; echo 1 >arp_ignore; echo 2 >arp_announce
+"""
+HOSTS = ("h1", "h2", "s1")
+
+
+@contextlib.contextmanager
+def one_network(lab, rp_filter, own_way=False, own_arp=True):
+    """eth1 of each host has an address in the network of eth0, and speaks for it alone,
+    or each card for both. The filter: of all hosts, or of h1, h2 and s1.
+    """
+    filters = rp_filter if isinstance(rp_filter, tuple) else [rp_filter] * len(HOSTS)
+    words = {}
+    for host, one in zip(HOSTS, filters):
+        four = address(lab, host, "eth0")
+        net, last = four.rsplit(".", 1)
+        words[host] = {"extra": "%s.%d" % (net, int(last) + 100), "net": net + ".0/24",
+                       "filter": one, "ignore": 1 if own_arp else 0,
+                       "announce": 2 if own_arp else 0,
+                       "four": address(lab, host, "eth1"),
+                       "six": address(lab, host, "eth1", 6)}
+    try:
+        for host in HOSTS:
+            script = MOVE + (OWN_WAY if own_way else "")
+            lab.on(host, "sh", "-ec", script.format(**words[host]))
+        for host in HOSTS:
+            lab.on(host, "ip", "neigh", "flush", "all")
+        yield
+    finally:
+        lab.clear()
+        for host in HOSTS:
+            lab.on(host, "sh", "-c", BACK.format(**words[host]), check=False)
+
+
+def both_in_one(rp_filter, own_way=False):
+    """Two cards in one network, of which the kernel would take one."""
+    def case(lab):
+        with one_network(lab, rp_filter, own_way):
+            counters = Counters(lab, ("h1", "h2"))
+            run(lab, "colocated")
+            counters.check_both()
+            counters = Counters(lab, ("h1", "h2", "s1"))
+            run(lab, "1 dedicated", dedicated(lab))
+            counters.check_both()
+    return case
+
+
+def left_out(lab, rp_filter, own_arp=True):
+    """The second card of the boxes carries nothing; one line says what to do."""
+    with one_network(lab, rp_filter, own_arp=own_arp):
+        extra = address(lab, "h1", "eth1")
+        wanted = (r"network card eth1 \(%s\) carries nothing.*arp_ignore=1.*"
+                  r"rp_filter=2.*ip route add 10.77.\d+.0/24 dev eth1 src %s table 101; "
+                  r"ip rule add from %s table" % (extra, extra, extra))
+        for with_server in (False, True):
+            counters = Counters(lab, ("h1", "h2"))
+            env = dedicated(lab) if with_server else {}
+            job = run(lab, "dedicated" if env else "colocated", env, quiet=False)
+            counters.check_one("eth0")
+            job.check_lines(wanted, lines=1)
+
+
+def filtered(lab):
+    """Where a filter drops what comes in by the second card."""
+    left_out(lab, 1)
+
+
+def filtered_there(lab):
+    """The filter is the server's: it makes do with one card, the boxes have two."""
+    with one_network(lab, (0, 0, 1)):
+        env = dedicated(lab)
+        boxes, server = Counters(lab, ("h1", "h2")), Counters(lab, ("s1",))
+        run(lab, "1 dedicated", env)
+        boxes.check_both()
+        server.check_one("eth0")
+
+
+def walled_off(lab):
+    """Packets to the server's second card vanish: after two seconds it is given up."""
+    rule = ("INPUT", "-d", address(lab, "s1", "eth1"), "-p", "tcp", "-j", "DROP")
+    try:
+        lab.on("s1", "iptables", "-w", "-A", *rule)
+        env = dedicated(lab)
+        counters = Counters(lab, ("s1",))
+        job = run(lab, "1 dedicated", env, quiet=False)
+        counters.check_one("eth0")
+        job.check_lines(r"network card eth1 \(%s\) carries nothing to %s:7000 .*no answer"
+                        % (address(lab, "h1", "eth1"), address(lab, "s1", "eth1")),
+                        lines=1)
+        if job.seconds > 15:
+            raise CaseError("it took %.1f s" % job.seconds)
+    finally:
+        lab.on("s1", "iptables", "-w", "-D", *rule, check=False)
+
+
+def answering(lab):
+    """Each card answers for the other's address, so that chance would decide."""
+    left_out(lab, 0, own_arp=False)
+
+
+def one_named(lab):
+    """BPSMPI_INTERFACE narrows, in one network too, for ranks and for the server."""
+    with one_network(lab, 0):
+        counters = Counters(lab, ("h1", "h2"))
+        run(lab, "colocated", {"BPSMPI_INTERFACE": "eth1"})
+        counters.check_one("eth1")
+        lab.serve("s1", "--bind", "eth1")
+        counters = Counters(lab, ("h1", "h2", "s1"))
+        run(lab, "1 dedicated", {"BPSMPI_INTERFACE": "eth1",
+                                 "BPSMPI_SERVERS": address(lab, "s1", "eth1")})
+        counters.check_one("eth1")
+
+
+def two_at_the_server(lab):
+    """Boxes with one card, a server with two: each gets its part."""
+    with one_network(lab, 0):
+        for host in ("h1", "h2"):
+            lab.on(host, "ip", "link", "set", "eth1", "down")
+        env = dedicated(lab)
+        boxes = Counters(lab, ("h1", "h2"))
+        servers = Counters(lab, ("s1",)), Counters(lab, ("s1",), received)
+        run(lab, "1 dedicated", env)
+        boxes.check_one("eth0")
+        for counters in servers:
+            counters.check_both()
+
+
+def one_at_the_server(lab):
+    """Boxes with two cards, a server with one."""
+    with one_network(lab, 0):
+        lab.on("s1", "ip", "link", "set", "eth1", "down")
+        env = dedicated(lab)
+        boxes, server = Counters(lab, ("h1", "h2")), Counters(lab, ("s1",))
+        run(lab, "1 dedicated", env)
+        boxes.check_both()
+        server.check_one("eth0")
+
+
+def bound(lab, host, nic, rate):
+    if rate:
+        lab.on(host, "tc", "qdisc", "replace", "dev", nic, "root", "tbf", "rate", rate,
+               "burst", "16kb", "latency", "20ms")
+    else:
+        lab.on(host, "tc", "qdisc", "del", "dev", nic, "root", check=False)
+
+
+def unequal(lab):
+    """A card that is three times as fast carries more than twice as much."""
+    hosts = ("h1", "h2", "s1")
+    try:
+        for host in hosts:
+            bound(lab, host, "eth0", "90mbit")
+            bound(lab, host, "eth1", "30mbit")
+        env = dedicated(lab, BPSMPI_BANDWIDTH="120Mbit")
+        counters = Counters(lab, hosts)
+        run(lab, "1 dedicated", env)
+        for host in hosts:
+            fast, slow = counters(host)
+            if fast < 2 * slow or slow < (fast + slow) // 10:
+                raise CaseError("%s: %d bytes by eth0, %d by eth1" % (host, fast, slow))
+    finally:
+        for host in hosts:
+            for nic in NICS:
+                bound(lab, host, nic, None)
+
+
+def statistics(lab):
+    """BPSMPI_STATS says what each card of a leader carried."""
+    counters = Counters(lab, ("h1", "h2"))
+    job = run(lab, "colocated", {"BPSMPI_BANDWIDTH": "1Gbit"})
+    for host, rank in (("h1", 0), ("h2", 2)):
+        for nic, really in zip(NICS, counters(host)):
+            found = job.output.find(r" r%d stats: card %s sent=(\d+) received=\d+ "
+                                    r"connections=2$" % (rank, nic))
+            if len(found) != 1 or not 0.85 < int(found[0][1]) / really <= 1:
+                raise CaseError("%s has sent %d bytes by %s:\n%s" % (
+                    host, really, nic, job.said()))
+
+
+def connections(lab):
+    """BPSMPI_CONNECTIONS is for each card; sixteen in all is the most."""
+    for given, wanted in ((3, 3), (16, 8)):
+        env = dedicated(lab, BPSMPI_CONNECTIONS=str(given))
+        job = lab.job("h1:1,h2:1", "sums", "-t", "3", str(BYTES), env=env, mca=MCA)
+        job.pids()
+        said = lab.on("s1", "ss", "-Htn", "state", "established", "sport", "=", ":7000")
+        job.check("1 dedicated")
+        for host in ("h1", "h2"):
+            for nic in NICS:
+                n = len(re.findall(re.escape(address(lab, host, nic)) + r"[\]:]", said))
+                if n != wanted:
+                    raise CaseError("%d: %s has %d by %s:\n%s" % (
+                        given, host, n, nic, said))
+        lab.clear()
+
+
+CASES = [
+    ("D01 two cards in two networks", two_networks),
+    ("D01 two cards in one network, no filter", both_in_one(0)),
+    ("D01 two cards in one network, loose filter", both_in_one(2)),
+    ("D01 two cards in one network, that answer for each other", answering),
+    ("D01 two cards in one network, strict filter", filtered),
+    ("D01 two cards in one network, strict filter of the server", filtered_there),
+    ("D01 two cards in one network, strict filter and rules", both_in_one(1, True)),
+    ("D01 a firewall before the second card", walled_off),
+    ("D01 one of two cards in one network is named", one_named),
+    ("two cards at the server alone", two_at_the_server),
+    ("two cards at the boxes alone", one_at_the_server),
+    ("cards of unequal speed", unequal),
+    ("bytes by card", statistics),
+    ("connections on each card", connections),
+]
