@@ -8,24 +8,34 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "tools/check-job.h"
 #include "tools/check.h"
 
 static const char help[] =
-	"usage: bpsmpi-check [--json] [--xml=FILE]\n"
-	"       bpsmpi-check --plan N K [--bandwidth=SPEC]\n"
+	"usage: bpsmpi-check [--json] [--xml=FILE] [--svg=FILE]\n"
+	"       bpsmpi-check --plan N K [--bandwidth=SPEC] [--xml=FILE] [--svg=FILE]\n"
+	"       bpsmpi-check --program FILE\n"
 	"       bpsmpi-check --env\n"
+	"       mpirun ... bpsmpi-check [--measure] [--json] [--svg=FILE] [--mpi=FILE]\n"
 	"\n"
 	"Without options: this box, its CPUs, memory, network cards and GPUs, what this\n"
-	"process may use of them, and what is wrong here.\n"
+	"process may use of them, and what is wrong here. As the program of an MPI job:\n"
+	"all its boxes, its servers, and what is wrong with the job.\n"
 	"\n"
 	"  -x, --xml=FILE        the box that this file is about; lstopo FILE.xml writes it\n"
-	"  -j, --json            the box as JSON\n"
+	"  -j, --json            the box, or the job, as JSON\n"
+	"  -s, --svg=FILE        also write a picture to FILE: of the box, of the job, or\n"
+	"                        with --plan of N boxes like it and K servers\n"
 	"  -p, --plan N K        what N boxes (2 or more) and K dedicated servers (0 or\n"
 	"                        more) should each sum, how long an operation takes then,\n"
 	"                        and what a ring takes\n"
 	"  -b, --bandwidth=SPEC  for --plan: a rate for all links (10Gbit, 1.25GB), or a\n"
 	"                        list of boxes h1 to hN and servers s1 to sK, such as\n"
 	"                        'h[1-2]=1Gbit,s3=100Mbit,*=10Gbit'\n"
+	"  -P, --program FILE    whether LD_PRELOAD can bring the library into this program,\n"
+	"                        or into the one that runs this script\n"
+	"  -m, --measure         in a job: how fast boxes and servers exchange bytes\n"
+	"  -M, --mpi=FILE        in a job: the MPI library, where it is not found\n"
 	"  -e, --env             each variable, its value, and where that comes from\n"
 	"  -h, --help            print this\n"
 	"  -V, --version         print the version\n"
@@ -36,20 +46,33 @@ static const char help[] =
 static const struct option long_options[] = {
 	{ "xml", required_argument, NULL, 'x' },
 	{ "json", no_argument, NULL, 'j' },
+	{ "svg", required_argument, NULL, 's' },
 	{ "plan", required_argument, NULL, 'p' },
 	{ "bandwidth", required_argument, NULL, 'b' },
+	{ "program", required_argument, NULL, 'P' },
+	{ "measure", no_argument, NULL, 'm' },
+	{ "mpi", required_argument, NULL, 'M' },
 	{ "env", no_argument, NULL, 'e' },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, 'V' },
 	{ 0 },
 };
 
+/* This box, or the job whose rank this is. */
+static int check_here(const struct bps_check_options *options)
+{
+	if (options->xml || !bps_job_launched())
+		return bps_check_box(options);
+	return bps_check_job(options);
+}
+
 static const struct report {
 	char option;
 	int (*make)(const struct bps_check_options *options);
 } reports[] = {
-	{ 'x', bps_check_box }, /* the first: also made where none is chosen */
+	{ 'x', check_here }, /* the first: also made where none is chosen */
 	{ 'p', bps_check_plan },
+	{ 'P', bps_check_program },
 	{ 'e', bps_check_env },
 };
 
@@ -103,6 +126,10 @@ static bool take_words(int n_words, char **words, struct bps_check_options *opti
 		bps_check_complain("--plan %s: how many dedicated servers? type "
 		                   "bpsmpi-check --plan %s K, where K may be 0",
 		                   options->n_boxes, options->n_boxes);
+	else if ((options->measure || options->mpi) && !bps_job_launched())
+		bps_check_complain("%s is for jobs; type mpirun ... bpsmpi-check %s",
+		                   options->measure ? "--measure" : "--mpi",
+		                   options->measure ? "--measure" : "--mpi FILE");
 	else if (options->bandwidth && !options->n_boxes)
 		bps_check_complain("--bandwidth belongs to --plan N K");
 	else
@@ -116,8 +143,16 @@ static void take_option(int option, struct bps_check_options *options)
 		options->bandwidth = optarg;
 	if (option == 'j')
 		options->json = true;
+	if (option == 'm')
+		options->measure = true;
+	if (option == 'M')
+		options->mpi = optarg;
 	if (option == 'p')
 		options->n_boxes = optarg;
+	if (option == 'P')
+		options->program = optarg;
+	if (option == 's')
+		options->svg = optarg;
 	if (option == 'x')
 		options->xml = optarg;
 }
@@ -128,8 +163,8 @@ int main(int argc, char **argv)
 	bool wanted[N_REPORTS] = { false }, others = false;
 	int option;
 
-	while ((option = getopt_long(argc, argv, "x:jp:b:ehV", long_options, NULL)) !=
-	       -1) {
+	while ((option = getopt_long(argc, argv, "x:js:p:b:P:mM:ehV", long_options,
+	                             NULL)) != -1) {
 		if (option == 'h' || option == 'V') {
 			fputs(option == 'h' ? help : "bpsmpi-check " BPS_VERSION "\n",
 			      stdout);
@@ -147,6 +182,11 @@ int main(int argc, char **argv)
 		others |= wanted[i];
 	if (options.json && others) {
 		bps_check_complain("--json shows the box alone");
+		return usage();
+	}
+	if (options.svg && !options.n_boxes && others && !wanted[0]) {
+		bps_check_complain("--svg draws the box, or what --plan N K is about; "
+		                   "leave the other reports out");
 		return usage();
 	}
 	wanted[0] |= !others;

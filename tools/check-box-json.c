@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 
+#include "tools/check-box-impl.h"
 #include "tools/check.h"
 #include "topology/machine.h"
 
@@ -27,8 +28,7 @@ static void print_text(const char *name, const char *text)
 	putchar('"');
 }
 
-/* NONE is null. */
-static void print_number(const char *name, uint32_t value)
+void bps_json_number(const char *name, uint32_t value)
 {
 	if (value == BPS_MACHINE_NONE)
 		printf("\"%s\": null", name);
@@ -36,7 +36,7 @@ static void print_number(const char *name, uint32_t value)
 		printf("\"%s\": %u", name, value);
 }
 
-static void print_set(const char *name, const struct bps_cpuset *set)
+void bps_json_set(const char *name, const struct bps_cpuset *set)
 {
 	static char list[LIST_BYTES];
 
@@ -46,15 +46,14 @@ static void print_set(const char *name, const struct bps_cpuset *set)
 
 static void print_place(const char *bridge, const struct bps_machine_place *at)
 {
-	print_number("package", at->package);
+	bps_json_number("package", at->package);
 	fputs(", ", stdout);
-	print_number("node", at->node);
+	bps_json_number("node", at->node);
 	fputs(", ", stdout);
-	print_number(bridge, at->bridge);
+	bps_json_number(bridge, at->bridge);
 }
 
-/* Between two elements of an array, and before its end. */
-static void next(uint32_t i, uint32_t n)
+void bps_json_next(uint32_t i, uint32_t n)
 {
 	fputs(i < n ? (i ? ",\n    " : "\n    ") : (n ? "\n  ]" : "]"), stdout);
 }
@@ -63,12 +62,12 @@ static void print_packages(const struct bps_machine *machine)
 {
 	fputs(",\n  \"packages\": [", stdout);
 	for (uint32_t i = 0; i < machine->n_packages; i++) {
-		next(i, machine->n_packages);
+		bps_json_next(i, machine->n_packages);
 		printf("{\"number\": %u, ", machine->packages[i].number);
 		print_text("model", machine->packages[i].model);
 		putchar('}');
 	}
-	next(machine->n_packages, machine->n_packages);
+	bps_json_next(machine->n_packages, machine->n_packages);
 }
 
 static void print_distances(const struct bps_machine *machine, uint32_t node)
@@ -93,20 +92,20 @@ static void print_nodes(const struct bps_machine *machine)
 	for (uint32_t i = 0; i < machine->n_nodes; i++) {
 		const struct bps_machine_node *node = &machine->nodes[i];
 
-		next(i, machine->n_nodes);
+		bps_json_next(i, machine->n_nodes);
 		printf("{\"number\": %u, ", node->number);
-		print_number("package", node->package);
+		bps_json_number("package", node->package);
 		printf(", \"memory_bytes\": %llu, ",
 		       (unsigned long long)node->memory_bytes);
 		bps_machine_node_cpus(machine, i, false, &set);
-		print_set("cpus", &set);
+		bps_json_set("cpus", &set);
 		fputs(", ", stdout);
 		bps_machine_node_cpus(machine, i, true, &set);
-		print_set("usable", &set);
+		bps_json_set("usable", &set);
 		print_distances(machine, i);
 		putchar('}');
 	}
-	next(machine->n_nodes, machine->n_nodes);
+	bps_json_next(machine->n_nodes, machine->n_nodes);
 }
 
 static void print_cpus(const struct bps_machine *machine)
@@ -115,30 +114,30 @@ static void print_cpus(const struct bps_machine *machine)
 	for (uint32_t i = 0; i < machine->n_cpus; i++) {
 		const struct bps_machine_cpu *cpu = &machine->cpus[i];
 
-		next(i, machine->n_cpus);
+		bps_json_next(i, machine->n_cpus);
 		printf("{\"number\": %u, ", cpu->number);
-		print_number("package", cpu->package);
+		bps_json_number("package", cpu->package);
 		fputs(", ", stdout);
-		print_number("node", cpu->node);
+		bps_json_number("node", cpu->node);
 		fputs(", ", stdout);
-		print_number("core", cpu->core);
+		bps_json_number("core", cpu->core);
 		printf(", \"usable\": %s}", cpu->usable ? "true" : "false");
 	}
-	next(machine->n_cpus, machine->n_cpus);
+	bps_json_next(machine->n_cpus, machine->n_cpus);
 }
 
 static void print_bridges(const struct bps_machine *machine)
 {
 	fputs(",\n  \"bridges\": [", stdout);
 	for (uint32_t i = 0; i < machine->n_bridges; i++) {
-		next(i, machine->n_bridges);
+		bps_json_next(i, machine->n_bridges);
 		putchar('{');
 		print_text("bus", machine->bridges[i].bus);
 		fputs(", ", stdout);
 		print_place("above", &machine->bridges[i].at);
 		putchar('}');
 	}
-	next(machine->n_bridges, machine->n_bridges);
+	bps_json_next(machine->n_bridges, machine->n_bridges);
 }
 
 static void print_nic(const struct bps_machine_nic *nic)
@@ -163,7 +162,7 @@ static void print_nic(const struct bps_machine_nic *nic)
 		printf(", \"bytes_per_s\": %.0f, ", nic->bytes_per_s);
 	else
 		fputs(", \"bytes_per_s\": null, ", stdout);
-	print_number("mtu", nic->mtu ? nic->mtu : BPS_MACHINE_NONE);
+	bps_json_number("mtu", nic->mtu ? nic->mtu : BPS_MACHINE_NONE);
 	printf(", \"link\": %s, \"virtual\": %s}", links[nic->link],
 	       nic->is_virtual ? "true" : "false");
 }
@@ -172,10 +171,10 @@ static void print_nics(const struct bps_machine *machine)
 {
 	fputs(",\n  \"nics\": [", stdout);
 	for (uint32_t i = 0; i < machine->n_nics; i++) {
-		next(i, machine->n_nics);
+		bps_json_next(i, machine->n_nics);
 		print_nic(&machine->nics[i]);
 	}
-	next(machine->n_nics, machine->n_nics);
+	bps_json_next(machine->n_nics, machine->n_nics);
 }
 
 static void print_gpus(const struct bps_machine *machine)
@@ -184,7 +183,7 @@ static void print_gpus(const struct bps_machine *machine)
 	for (uint32_t i = 0; i < machine->n_gpus; i++) {
 		const struct bps_machine_gpu *gpu = &machine->gpus[i];
 
-		next(i, machine->n_gpus);
+		bps_json_next(i, machine->n_gpus);
 		putchar('{');
 		print_text("bus", gpu->bus);
 		fputs(", ", stdout);
@@ -195,10 +194,30 @@ static void print_gpus(const struct bps_machine *machine)
 		print_place("bridge", &gpu->at);
 		putchar('}');
 	}
-	next(machine->n_gpus, machine->n_gpus);
+	bps_json_next(machine->n_gpus, machine->n_gpus);
 }
 
-void bps_box_print_json(const struct bps_machine *machine)
+static void print_nvlinks(const struct bps_machine *machine)
+{
+	const uint32_t n = machine->n_gpus;
+
+	fputs(",\n  \"nvlinks\": ", stdout);
+	if (!machine->nvlinks) {
+		fputs("null", stdout);
+		return;
+	}
+	putchar('[');
+	for (uint32_t i = 0; i < n; i++) {
+		bps_json_next(i, n);
+		for (uint32_t j = 0; j < n; j++)
+			printf("%s%u", j ? ", " : "[", machine->nvlinks[i * n + j]);
+		putchar(']');
+	}
+	bps_json_next(n, n);
+}
+
+void bps_box_print_json(const struct bps_machine *machine,
+                        const struct bps_box_plan *plan)
 {
 	static const char *const sources[] = {
 		[BPS_MACHINE_FLAT] = "flat",
@@ -212,14 +231,16 @@ void bps_box_print_json(const struct bps_machine *machine)
 	       sources[machine->source], (unsigned long long)machine->memory_bytes);
 	printf("\"n_cpus\": %u,\n  \"n_cores\": %u,\n  \"n_usable\": %u,\n  ",
 	       machine->n_cpus, machine->n_cores, machine->n_usable);
-	print_set("usable", &machine->usable);
+	bps_json_set("usable", &machine->usable);
 	fputs(",\n  ", stdout);
-	print_number("cpu_quota", machine->cpu_quota);
+	bps_json_number("cpu_quota", machine->cpu_quota);
 	print_packages(machine);
 	print_nodes(machine);
 	print_cpus(machine);
 	print_bridges(machine);
 	print_nics(machine);
 	print_gpus(machine);
+	print_nvlinks(machine);
+	bps_json_plan(machine, plan);
 	fputs("\n}\n", stdout);
 }

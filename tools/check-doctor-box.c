@@ -16,12 +16,12 @@
 void bps_doctor_check_memlock(const struct bps_doctor_facts *facts,
                               struct bps_doctor_report *report)
 {
-	if (!facts->verbs[0] || facts->memlock_bytes >= LEAST_MEMLOCK_BYTES)
+	if (facts->n_ports == 0 || facts->memlock_bytes >= LEAST_MEMLOCK_BYTES)
 		return;
 	bps_doctor_found(report,
 	                 "a process may lock %" PRIu64 " KiB of memory, and there is the "
 	                 "RDMA device %s",
-	                 facts->memlock_bytes / 1024, facts->verbs);
+	                 facts->memlock_bytes / 1024, facts->ports[0].device);
 	bps_doctor_cost(report, "the MPI library cannot register its buffers with that "
 	                        "device: it fails, or takes TCP instead");
 	bps_doctor_remedy(report, "lift the limit for the shell that starts the job, or "
@@ -29,6 +29,31 @@ void bps_doctor_check_memlock(const struct bps_doctor_facts *facts,
 	bps_doctor_type(report, "ulimit -l unlimited");
 	bps_doctor_type(report, "LimitMEMLOCK=infinity   # in the [Service] of the unit");
 	bps_doctor_type(report, "* - memlock unlimited   # in /etc/security/limits.conf");
+}
+
+/*
+ * For the program's own buffers. What the ranks of a box share is small and used again
+ * and again, so that it stays in the caches and in the TLB, and the library asks for no
+ * huge pages there.
+ */
+void bps_doctor_check_hugepages(const struct bps_doctor_facts *facts,
+                                struct bps_doctor_report *report)
+{
+	if (!facts->no_huge_pages)
+		return;
+	bps_doctor_found(report, "no program gets huge pages "
+	                         "(transparent_hugepage/enabled is never)");
+	bps_doctor_cost(
+		report,
+		"an operation on a buffer that the program has just made stops for "
+		"each 4 KiB of it that nobody touched yet, instead of each 2 MiB");
+	bps_doctor_remedy(report,
+	                  "unless somebody wants it so: give them to programs that "
+	                  "ask, as numpy does for its arrays, or to all (always); "
+	                  "for good with transparent_hugepage=madvise on the "
+	                  "kernel's command line:");
+	bps_doctor_type(report,
+	                "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled");
 }
 
 void bps_doctor_check_shm(const struct bps_doctor_facts *facts,
@@ -91,6 +116,20 @@ void bps_doctor_check_quota(const struct bps_doctor_facts *facts,
 	                  "systemd's CPUQuota), or start no more than fits:");
 	bps_doctor_type(report, "mpirun -n %" PRIu32 " -x OMP_NUM_THREADS=1 ...",
 	                facts->n_granted);
+}
+
+void bps_doctor_check_interface(const struct bps_doctor_facts *facts,
+                                struct bps_doctor_report *report)
+{
+	if (!facts->interface_wrong[0])
+		return;
+	bps_doctor_found(report, "BPSMPI_INTERFACE: %s", facts->interface_wrong);
+	bps_doctor_cost(report, "jobs run without bytepsmpi");
+	bps_doctor_remedy(report,
+	                  "name one that all hosts have, or their network, or leave "
+	                  "the choice to the library:");
+	bps_doctor_type(report, "export BPSMPI_INTERFACE=10.0.0.0/24");
+	bps_doctor_type(report, "unset BPSMPI_INTERFACE");
 }
 
 void bps_doctor_check_variables(const struct bps_doctor_facts *facts,

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Where the doctor's facts come from. */
-#include <dirent.h>
 #include <errno.h>
-#include <limits.h>
-#include <linux/ethtool.h>
-#include <linux/sockios.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -24,17 +20,11 @@
 
 /* -- the box -- */
 
-static void find_verbs(struct bps_doctor_facts *facts)
+static bool file_says(const char *path, const char *text)
 {
-	DIR *dir = opendir("/sys/class/infiniband");
-	struct dirent *entry;
+	char content[256];
 
-	while (dir && !facts->verbs[0] && (entry = readdir(dir)))
-		if (entry->d_name[0] != '.')
-			(void)snprintf(facts->verbs, sizeof(facts->verbs), "%.63s",
-			               entry->d_name);
-	if (dir)
-		closedir(dir);
+	return bps_file_read(path, content, sizeof(content)) > 0 && strstr(content, text);
 }
 
 static void collect_memory(struct bps_doctor_facts *facts)
@@ -45,18 +35,33 @@ static void collect_memory(struct bps_doctor_facts *facts)
 	facts->memlock_bytes = UINT64_MAX;
 	if (!getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY)
 		facts->memlock_bytes = limit.rlim_cur;
-	find_verbs(facts);
+	facts->no_huge_pages =
+		file_says("/sys/kernel/mm/transparent_hugepage/enabled", "[never]");
 	facts->shm = statvfs("/dev/shm", &status) == 0;
 	if (facts->shm)
 		facts->shm_free_bytes = (uint64_t)status.f_bavail * status.f_frsize;
 }
 
+/* Some versions of glibc count those that are allowed, so the kernel is asked first. */
+static uint32_t count_online(void)
+{
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+	struct bps_cpuset online;
+	char text[4096];
+
+	if (bps_file_read("/sys/devices/system/cpu/online", text, sizeof(text)) > 0) {
+		text[strcspn(text, "\n")] = '\0';
+		if (bps_cpuset_parse("CPUs online", text, &online) == 0)
+			return bps_cpuset_count(&online);
+	}
+	return n > 0 ? (uint32_t)n : 0;
+}
+
 static void collect_cpus(struct bps_doctor_facts *facts)
 {
-	long n_online = sysconf(_SC_NPROCESSORS_ONLN);
 	struct bps_cpuset allowed;
 
-	facts->n_online = n_online > 0 ? (uint32_t)n_online : 0;
+	facts->n_online = count_online();
 	facts->n_usable = facts->n_online;
 	if (bps_cpuset_allowed(&allowed) == 0)
 		facts->n_usable = bps_cpuset_count(&allowed);
@@ -65,56 +70,23 @@ static void collect_cpus(struct bps_doctor_facts *facts)
 
 /* -- the network -- */
 
-/* The fastest of what an interface supports, as far as the old call tells: 0, unknown. */
-static uint32_t most_mbits(uint32_t supported)
-{
-	static const struct {
-		uint32_t modes, mbits;
-	} rows[] = {
-		{ SUPPORTED_40000baseKR4_Full | SUPPORTED_40000baseCR4_Full |
-		          SUPPORTED_40000baseSR4_Full | SUPPORTED_40000baseLR4_Full,
-		  40000 },
-		{ SUPPORTED_10000baseT_Full | SUPPORTED_10000baseKX4_Full |
-		          SUPPORTED_10000baseKR_Full,
-		  10000 },
-		{ SUPPORTED_2500baseX_Full, 2500 },
-		{ SUPPORTED_1000baseT_Full | SUPPORTED_1000baseKX_Full, 1000 },
-		{ SUPPORTED_100baseT_Full, 100 },
-	};
-
-	for (size_t i = 0; i < COUNT(rows); i++)
-		if (supported & rows[i].modes)
-			return rows[i].mbits;
-	return 0;
-}
-
-static void ask_driver(int fd, struct bps_doctor_nic *nic)
-{
-	struct ethtool_cmd command = { .cmd = ETHTOOL_GSET };
-	struct ifreq request = { .ifr_data = (void *)&command };
-	double bytes_per_s;
-
-	if (bps_nic_speed("/sys/class/net", nic->netif.name, &bytes_per_s))
-		return;
-	nic->mbits = (uint32_t)(bytes_per_s / 125e3);
-	memcpy(request.ifr_name, nic->netif.name, IF_NAMESIZE);
-	if (ioctl(fd, SIOCETHTOOL, &request))
-		return;
-	nic->half_duplex = command.duplex == DUPLEX_HALF;
-	nic->can_mbits = most_mbits(command.supported);
-}
-
 static void ask_kernel(int fd, struct bps_doctor_nic *nic)
 {
 	char path[64];
 	struct ifreq request = { 0 };
+	double bytes_per_s;
 
 	memcpy(request.ifr_name, nic->netif.name, IF_NAMESIZE);
 	if (ioctl(fd, SIOCGIFFLAGS, &request) == 0)
 		nic->up = request.ifr_flags & IFF_UP;
+	if (ioctl(fd, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0)
+		nic->mtu = (uint32_t)request.ifr_mtu;
 	(void)snprintf(path, sizeof(path), "/sys/class/net/%s/device", nic->netif.name);
 	nic->hardware = access(path, F_OK) == 0;
-	ask_driver(fd, nic);
+	if (bps_nic_speed("/sys/class/net", nic->netif.name, &bytes_per_s) == 0) {
+		nic->mbits = (uint32_t)(bytes_per_s / 125e3);
+		bps_doctor_ask_driver(fd, nic);
+	}
 }
 
 static void collect_nics(struct bps_doctor_facts *facts)
@@ -134,8 +106,7 @@ static void collect_nics(struct bps_doctor_facts *facts)
 
 static void collect_name(struct bps_doctor_facts *facts)
 {
-	if (gethostname(facts->host, sizeof(facts->host) - 1) || !facts->host[0])
-		(void)snprintf(facts->host, sizeof(facts->host), "this host");
+	bps_doctor_name_host(facts->host);
 	facts->n_own =
 		bps_addr_resolve(facts->host, 0, facts->own, (int)COUNT(facts->own),
 	                         facts->own_why, sizeof(facts->own_why));
@@ -225,25 +196,54 @@ static int probe_servers(const struct bps_hostlist *list, struct bps_doctor_fact
 	return bps_doctor_probe(servers, list->hosts, list->n_hosts);
 }
 
-static int collect_servers(const struct bps_config *config,
+static int collect_servers(const struct bps_config *config, bool no_servers,
                            struct bps_doctor_facts *facts)
 {
 	struct bps_hostlist list;
 	int r;
 
+	facts->n_connections =
+		config->connections > 0 ? (uint32_t)config->connections : 1;
 	if (!config->servers[0])
 		return 0;
 	r = bps_hostlist_parse("BPSMPI_SERVERS", config->servers, BPS_SERVER_PORT, &list,
 	                       facts->servers_wrong, sizeof(facts->servers_wrong));
-	if (!r)
-		r = probe_servers(&list, facts);
-	else if (r != -ENOMEM)
+	if (no_servers)
+		facts->servers_wrong[0] = '\0';
+	if (!r) {
+		facts->n_connections *= list.n_hosts;
+		r = no_servers ? 0 : probe_servers(&list, facts);
+	} else if (r != -ENOMEM) {
 		r = 0; /* a finding */
+	}
 	bps_hostlist_deinit(&list);
 	return r;
 }
 
-int bps_doctor_collect(char *const *env, struct bps_doctor_facts *ret_facts)
+/* The addresses that BPSMPI_INTERFACE does not mean. */
+static void collect_interface(const struct bps_config *config,
+                              struct bps_doctor_facts *facts)
+{
+	struct bps_netif list[BPS_NETIF_MAX];
+	struct bps_addr chosen[BPS_NETIF_MAX];
+	int n;
+
+	if (!config->interface[0])
+		return;
+	for (int i = 0; i < facts->n_nics; i++)
+		list[i] = facts->nics[i].netif;
+	n = bps_netif_match(list, facts->n_nics, config->interface, chosen, BPS_NETIF_MAX,
+	                    facts->interface_wrong, sizeof(facts->interface_wrong));
+	for (int i = 0; n > 0 && i < facts->n_nics; i++) {
+		facts->nics[i].left_out = true;
+		for (int j = 0; j < n; j++)
+			if (bps_addr_equal(&list[i].addr, &chosen[j]))
+				facts->nics[i].left_out = false;
+	}
+}
+
+int bps_doctor_collect(char *const *env, bool no_servers,
+                       struct bps_doctor_facts *ret_facts)
 {
 	struct bps_config config = { 0 };
 	int r;
@@ -253,11 +253,16 @@ int bps_doctor_collect(char *const *env, struct bps_doctor_facts *ret_facts)
 	collect_memory(ret_facts);
 	collect_cpus(ret_facts);
 	collect_nics(ret_facts);
+	bps_doctor_collect_routes(ret_facts);
+	bps_doctor_collect_ports("/sys/class/infiniband", ret_facts);
+	bps_doctor_collect_preloads(bps_env_get(env, "LD_PRELOAD"), ret_facts);
 	collect_buffer("/proc/sys/net/ipv4/tcp_rmem", ret_facts->tcp_rmem);
 	collect_buffer("/proc/sys/net/ipv4/tcp_wmem", ret_facts->tcp_wmem);
 	r = collect_variables(env, &config, ret_facts);
-	if (!r)
-		r = collect_servers(&config, ret_facts);
+	if (!r) {
+		collect_interface(&config, ret_facts);
+		r = collect_servers(&config, no_servers, ret_facts);
+	}
 	if (r)
 		bps_error("cannot look at the configuration: %s", strerrordesc_np(-r));
 	return r;

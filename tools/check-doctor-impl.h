@@ -21,9 +21,45 @@ struct bps_doctor_nic {
 	bool up;       /* switched on, with a cable or without */
 	bool hardware; /* a device stands behind it */
 	bool half_duplex;
+	bool left_out;      /* BPSMPI_INTERFACE names others */
 	uint32_t mbits;     /* negotiated; 0: unknown, or made up by a virtual card */
 	uint32_t can_mbits; /* the most that the card can; 0: unknown */
+	uint32_t mtu;       /* 0: unknown */
+	/* Of an IPv4 address: its network, and what the kernel lets in and says there. */
+	uint32_t prefix_bits;        /* 0: unknown */
+	char leaves_by[IF_NAMESIZE]; /* what goes from here to its network; "": unknown */
+	uint32_t rp_filter;          /* 1: strict */
+	bool arp_filter;             /* answers only for what would leave by it */
+	bool arp_ignore;             /* answers only for its own addresses */
 };
+
+enum bps_doctor_port_state {
+	BPS_DOCTOR_PORT_DOWN = 1, /* the kernel's numbers */
+	BPS_DOCTOR_PORT_INIT,
+	BPS_DOCTOR_PORT_ARMED,
+	BPS_DOCTOR_PORT_ACTIVE,
+};
+
+/* One port of an RDMA device. */
+struct bps_doctor_port {
+	char device[64];
+	uint32_t number;
+	enum bps_doctor_port_state state;
+	char link[32];            /* what the kernel says of the cable: "Polling"; "" */
+	char netdev[IF_NAMESIZE]; /* of Ethernet; "": unknown, or none */
+	bool has_gid;
+};
+
+#define BPS_DOCTOR_MAX_PORTS 64
+
+/* An entry of LD_PRELOAD. */
+struct bps_doctor_preload {
+	char name[256];
+	char why[128];    /* it cannot be used; "": it can */
+	char version[32]; /* of bytepsmpi, if it is that library; "" */
+};
+
+#define BPS_DOCTOR_MAX_PRELOADS 16
 
 enum bps_doctor_answer {
 	BPS_DOCTOR_FINE,
@@ -43,16 +79,20 @@ struct bps_doctor_server {
 	char name[264]; /* as BPSMPI_SERVERS says it, with the port */
 	uint16_t port;
 	enum bps_doctor_answer answer;
-	char detail[256]; /* printable; "" where the answer has none */
+	char detail[256];       /* printable; "" where the answer has none */
+	uint64_t round_trip_ns; /* from HELLO to WELCOME; 0: none came */
 };
 
 struct bps_doctor_facts {
 	char host[65];
 	/* Memory */
 	uint64_t memlock_bytes; /* UINT64_MAX: no limit */
-	char verbs[64];         /* the first verbs device; "": there is none */
 	bool shm;               /* there is a /dev/shm */
 	uint64_t shm_free_bytes;
+	bool no_huge_pages; /* the kernel gives none to any program */
+	/* RDMA */
+	struct bps_doctor_port ports[BPS_DOCTOR_MAX_PORTS]; /* a device's together */
+	uint32_t n_ports;
 	/* CPUs: of the box, of this process, and whose time control groups grant */
 	uint32_t n_online, n_usable;
 	uint32_t n_granted; /* UINT32_MAX: no limit */
@@ -65,8 +105,12 @@ struct bps_doctor_facts {
 	uint64_t tcp_rmem[3]; /* least, first and most bytes; 0: unknown */
 	uint64_t tcp_wmem[3]; /* likewise */
 	/* Configuration */
-	char *variables;                   /* owned; lines on BPSMPI_* variables, or "" */
-	char servers_wrong[512];           /* why BPSMPI_SERVERS cannot be read; "" */
+	struct bps_doctor_preload preloads[BPS_DOCTOR_MAX_PRELOADS];
+	uint32_t n_preloads;
+	uint32_t n_connections;     /* to all servers together, at least; 1 or more */
+	char *variables;            /* owned; lines on BPSMPI_* variables, or "" */
+	char interface_wrong[1024]; /* why BPSMPI_INTERFACE is none; "" */
+	char servers_wrong[512];    /* why BPSMPI_SERVERS cannot be read; "" */
 	struct bps_doctor_server *servers; /* owned */
 	uint32_t n_servers;
 };
@@ -74,17 +118,36 @@ struct bps_doctor_facts {
 /**
  * bps_doctor_collect() - fill in @ret_facts from the running system.
  * @env: as environ, borrowed during the call
+ * @no_servers: ask no server; n_servers is 0 then
  *
  * What cannot be found out is left as if nothing were wrong with it. The caller owns what
  * the facts own until bps_doctor_facts_deinit(), on failure too.
  * Return: 0 or a negative errno (logged): out of memory or descriptors.
  */
-int bps_doctor_collect(char *const *env, struct bps_doctor_facts *ret_facts);
+int bps_doctor_collect(char *const *env, bool no_servers,
+                       struct bps_doctor_facts *ret_facts);
 void bps_doctor_facts_deinit(struct bps_doctor_facts *facts);
+
+/** bps_doctor_collect_ports() - @sysfs: "/sys/class/infiniband". */
+void bps_doctor_collect_ports(const char *sysfs, struct bps_doctor_facts *facts);
+
+/** bps_doctor_ask_driver() - half_duplex and can_mbits, where the driver tells them.
+ * @fd: any socket */
+void bps_doctor_ask_driver(int fd, struct bps_doctor_nic *nic);
+
+/** bps_doctor_most_mbits() - the fastest of the kernel's link modes whose bits are set in
+ * @n_words words; 0: none. */
+uint32_t bps_doctor_most_mbits(const uint32_t *modes, uint32_t n_words);
+
+/** bps_doctor_collect_routes() - the parts of nics that are about IPv4's networks. */
+void bps_doctor_collect_routes(struct bps_doctor_facts *facts);
+
+/** bps_doctor_collect_preloads() - @text: the value of LD_PRELOAD, or NULL. */
+void bps_doctor_collect_preloads(const char *text, struct bps_doctor_facts *facts);
 
 /**
  * bps_doctor_probe() - connect to each server, say HELLO, wait for what it says, and
- * leave: fills in answer and detail of each. Blocks; at most 64 sockets at once.
+ * leave: fills in the rest of each. Blocks; at most 64 sockets at once.
  * @servers: name and port are there; @hosts: what to look up, as many
  * Return: 0 or -ENOMEM; nothing is logged.
  */
@@ -97,11 +160,18 @@ struct bps_doctor_report {
 	FILE *out; /* borrowed */
 	const char *host;
 	const char *check; /* whose turn it is */
+	uint32_t columns;  /* of a line; 0: lines are not broken */
 	int n_findings;
 };
 
+#define BPS_DOCTOR_COLUMNS 80 /* for people */
+
+/* What is no finding. */
+void bps_doctor_note(struct bps_doctor_report *report, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
 /* A finding is what was found, then what it costs, then the remedy, then maybe lines to
- * type. */
+ * type: these calls, in this order, the last one as often as there are lines. */
 void bps_doctor_found(struct bps_doctor_report *report, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void bps_doctor_cost(struct bps_doctor_report *report, const char *format, ...)
@@ -111,11 +181,12 @@ void bps_doctor_remedy(struct bps_doctor_report *report, const char *format, ...
 void bps_doctor_type(struct bps_doctor_report *report, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/**
- * bps_doctor_examine() - run all checks on @facts and write what they find to @out.
- * Return: the number of findings.
- */
-int bps_doctor_examine(const struct bps_doctor_facts *facts, FILE *out);
+/** bps_doctor_run_checks() - run all checks on @facts; @report says where to. */
+void bps_doctor_run_checks(const struct bps_doctor_facts *facts,
+                           struct bps_doctor_report *report);
+
+/** bps_doctor_name_host() - this box's own name into @ret, 65 bytes. */
+void bps_doctor_name_host(char *ret);
 
 /* -- checks -- */
 
@@ -124,6 +195,16 @@ typedef void (*bps_doctor_check_fn)(const struct bps_doctor_facts *facts,
 
 void bps_doctor_check_memlock(const struct bps_doctor_facts *facts,
                               struct bps_doctor_report *report);
+void bps_doctor_check_hugepages(const struct bps_doctor_facts *facts,
+                                struct bps_doctor_report *report);
+void bps_doctor_check_verbs(const struct bps_doctor_facts *facts,
+                            struct bps_doctor_report *report);
+void bps_doctor_check_preload(const struct bps_doctor_facts *facts,
+                              struct bps_doctor_report *report);
+void bps_doctor_check_mtu(const struct bps_doctor_facts *facts,
+                          struct bps_doctor_report *report);
+void bps_doctor_check_subnet(const struct bps_doctor_facts *facts,
+                             struct bps_doctor_report *report);
 void bps_doctor_check_shm(const struct bps_doctor_facts *facts,
                           struct bps_doctor_report *report);
 void bps_doctor_check_cpus(const struct bps_doctor_facts *facts,
@@ -131,6 +212,8 @@ void bps_doctor_check_cpus(const struct bps_doctor_facts *facts,
 void bps_doctor_check_quota(const struct bps_doctor_facts *facts,
                             struct bps_doctor_report *report);
 void bps_doctor_check_variables(const struct bps_doctor_facts *facts,
+                                struct bps_doctor_report *report);
+void bps_doctor_check_interface(const struct bps_doctor_facts *facts,
                                 struct bps_doctor_report *report);
 void bps_doctor_check_down(const struct bps_doctor_facts *facts,
                            struct bps_doctor_report *report);

@@ -7,7 +7,7 @@
 #include "tools/check-doctor-impl.h"
 
 #define SLOW_MBITS 100u
-/* What a link carries in a millisecond has to fit twice. */
+/* Where the link is slow, or nobody knows: some partitions, whole. */
 #define LEAST_BUFFER_BYTES (UINT64_C(256) << 10)
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -245,28 +245,32 @@ void bps_doctor_check_name(const struct bps_doctor_facts *facts,
 
 /* -- buffers -- */
 
-static uint64_t wanted_bytes(const struct bps_doctor_facts *facts)
+/*
+ * What one connection keeps on its way, at most: all of a box's together fill the fastest
+ * link for a millisecond, see interpose/tune.c.
+ */
+static uint64_t on_its_way(const struct bps_doctor_facts *facts)
 {
-	uint64_t most = LEAST_BUFFER_BYTES;
+	uint64_t most = 0;
 
-	for (int i = 0; i < facts->n_nics; i++) {
-		/* Two milliseconds, 125 bytes each at a Mbit/s. */
-		uint64_t bytes = (uint64_t)facts->nics[i].mbits * 250;
-
-		if (is_real(&facts->nics[i]) && bytes > most)
-			most = bytes;
-	}
-	return most;
+	for (int i = 0; i < facts->n_nics; i++)
+		/* 125 bytes a millisecond at a Mbit/s. */
+		if (is_real(&facts->nics[i]) &&
+		    facts->nics[i].mbits * UINT64_C(125) > most)
+			most = facts->nics[i].mbits * UINT64_C(125);
+	return most / (facts->n_connections ? facts->n_connections : 1);
 }
 
 static void check_buffer(struct bps_doctor_report *report, const char *name,
                          const char *verb, const uint64_t *bytes, uint64_t wanted)
 {
+	if (wanted < LEAST_BUFFER_BYTES)
+		wanted = LEAST_BUFFER_BYTES;
 	if (bytes[2] == 0 || bytes[2] >= wanted)
 		return;
 	bps_doctor_found(report,
 	                 "a connection may %s with a buffer of %" PRIu64
-	                 " KiB; two milliseconds of the fastest link are %" PRIu64,
+	                 " KiB; to keep the fastest link busy it wants %" PRIu64,
 	                 verb, bytes[2] / 1024, wanted / 1024);
 	bps_doctor_cost(report, "it stops and goes instead of filling the link");
 	bps_doctor_remedy(report, "raise the last of the three numbers, for good in "
@@ -276,11 +280,12 @@ static void check_buffer(struct bps_doctor_report *report, const char *name,
 	                name, bytes[0], bytes[1] < wanted ? bytes[1] : wanted, wanted);
 }
 
+/* The kernel keeps half of what it receives into for its own use. */
 void bps_doctor_check_buffers(const struct bps_doctor_facts *facts,
                               struct bps_doctor_report *report)
 {
-	uint64_t wanted = wanted_bytes(facts);
+	uint64_t bytes = on_its_way(facts);
 
-	check_buffer(report, "tcp_rmem", "receive", facts->tcp_rmem, wanted);
-	check_buffer(report, "tcp_wmem", "send", facts->tcp_wmem, wanted);
+	check_buffer(report, "tcp_rmem", "receive", facts->tcp_rmem, 2 * bytes);
+	check_buffer(report, "tcp_wmem", "send", facts->tcp_wmem, bytes);
 }

@@ -28,7 +28,7 @@ struct probe {
 	int n_addrs, next;
 	int fd;
 	bool connected;
-	uint64_t deadline_ns;
+	uint64_t deadline_ns, greeted_ns;
 	uint32_t n_bytes;
 	uint8_t buf[BPS_WIRE_MAX_HDR + BPS_WIRE_CTL_PAYLOAD];
 };
@@ -95,7 +95,8 @@ static void greet(struct probe *probe)
 	};
 
 	probe->connected = true;
-	probe->deadline_ns = bps_now_ns() + STEP_NS;
+	probe->greeted_ns = bps_now_ns();
+	probe->deadline_ns = probe->greeted_ns + STEP_NS;
 	(void)gethostname(hello.host, sizeof(hello.host) - 1);
 	if (bps_random_bytes(hello.job, sizeof(hello.job)) || !say(probe, &hdr, &hello))
 		answer(probe, BPS_DOCTOR_FOREIGN, "it closed the connection");
@@ -150,6 +151,7 @@ static void welcomed(struct probe *probe, const uint8_t *payload, uint32_t paylo
 		stranger(probe);
 		return;
 	}
+	probe->server->round_trip_ns = bps_now_ns() - probe->greeted_ns;
 	(void)say(probe, &bye, NULL); /* who does not hear it sees the end */
 	(void)snprintf(text, sizeof(text), "%s on %.32s", hello.version, hello.host);
 	if (strcmp(hello.version, BPS_VERSION) == 0)

@@ -10,24 +10,29 @@
 
 #include "tools/check-doctor-impl.h"
 
-#define COLUMNS      80
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const struct check {
 	const char *name;
 	bps_doctor_check_fn function;
 } checks[] = {
+	{ "preload", bps_doctor_check_preload },
 	{ "variables", bps_doctor_check_variables },
+	{ "interface", bps_doctor_check_interface },
 	{ "servers", bps_doctor_check_servers },
 	{ "bridges", bps_doctor_check_bridges },
 	{ "name", bps_doctor_check_name },
 	{ "down", bps_doctor_check_down },
 	{ "speed", bps_doctor_check_speed },
 	{ "duplex", bps_doctor_check_duplex },
+	{ "subnet", bps_doctor_check_subnet },
+	{ "mtu", bps_doctor_check_mtu },
 	{ "buffers", bps_doctor_check_buffers },
 	{ "cpus", bps_doctor_check_cpus },
 	{ "quota", bps_doctor_check_quota },
 	{ "shm", bps_doctor_check_shm },
+	{ "hugepages", bps_doctor_check_hugepages },
+	{ "verbs", bps_doctor_check_verbs },
 	{ "memlock", bps_doctor_check_memlock },
 };
 
@@ -39,9 +44,11 @@ static void tame(char *text)
 			*text = '?';
 }
 
-/* Words in lines of COLUMNS behind @head, which @indent columns stand before. */
-static void write_words(FILE *out, size_t indent, const char *head, char *text)
+/* Words in lines of report->columns behind @head, which @indent columns stand before. */
+static void write_words(const struct bps_doctor_report *report, size_t indent,
+                        const char *head, char *text)
 {
+	FILE *out = report->out;
 	size_t column = indent + strlen(head);
 	char *rest = NULL;
 
@@ -50,7 +57,7 @@ static void write_words(FILE *out, size_t indent, const char *head, char *text)
 	     word = strtok_r(NULL, " ", &rest)) {
 		size_t n = strlen(word) + 1;
 
-		if (column + n > COLUMNS) {
+		if (report->columns && column + n > report->columns) {
 			fprintf(out, "\n%*s", (int)indent + 3, "");
 			column = indent + 3;
 		}
@@ -71,18 +78,37 @@ static void write_part(struct bps_doctor_report *report, size_t indent, const ch
 
 	(void)vsnprintf(text, sizeof(text), format, args);
 	tame(text);
-	write_words(report->out, indent, head, text);
+	write_words(report, indent, head, text);
+}
+
+static void write_head_part(struct bps_doctor_report *report, const char *format,
+                            va_list args) __attribute__((format(printf, 2, 0)));
+
+static void write_head_part(struct bps_doctor_report *report, const char *format,
+                            va_list args)
+{
+	char head[128];
+
+	(void)snprintf(head, sizeof(head), "%s, %s:", report->host, report->check);
+	write_part(report, 0, head, format, args);
+}
+
+void bps_doctor_note(struct bps_doctor_report *report, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	write_head_part(report, format, args);
+	va_end(args);
 }
 
 void bps_doctor_found(struct bps_doctor_report *report, const char *format, ...)
 {
-	char head[128];
 	va_list args;
 
 	report->n_findings++;
-	(void)snprintf(head, sizeof(head), "%s, %s:", report->host, report->check);
 	va_start(args, format);
-	write_part(report, 0, head, format, args);
+	write_head_part(report, format, args);
 	va_end(args);
 }
 
@@ -116,28 +142,38 @@ void bps_doctor_type(struct bps_doctor_report *report, const char *format, ...)
 	fprintf(report->out, "      %s\n", text);
 }
 
-int bps_doctor_examine(const struct bps_doctor_facts *facts, FILE *out)
+void bps_doctor_run_checks(const struct bps_doctor_facts *facts,
+                           struct bps_doctor_report *report)
 {
-	struct bps_doctor_report report = { .out = out, .host = facts->host };
-
 	for (size_t i = 0; i < COUNT(checks); i++) {
-		report.check = checks[i].name;
-		checks[i].function(facts, &report);
+		report->check = checks[i].name;
+		checks[i].function(facts, report);
 	}
-	if (report.n_findings == 0)
-		fprintf(out, "%s: nothing is wrong here\n", facts->host);
-	return report.n_findings;
+}
+
+void bps_doctor_name_host(char *ret)
+{
+	ret[64] = '\0';
+	if (gethostname(ret, 64) || !ret[0])
+		(void)snprintf(ret, 65, "this host");
 }
 
 int bps_doctor(FILE *out)
 {
 	struct bps_doctor_facts facts;
-	int r = bps_doctor_collect(environ, &facts);
+	struct bps_doctor_report report = {
+		.out = out,
+		.host = facts.host,
+		.columns = BPS_DOCTOR_COLUMNS,
+	};
+	int r = bps_doctor_collect(environ, false, &facts);
 
 	if (r == 0) {
 		fputc('\n', out);
-		r = bps_doctor_examine(&facts, out);
+		bps_doctor_run_checks(&facts, &report);
+		if (report.n_findings == 0)
+			fprintf(out, "%s: nothing is wrong here\n", facts.host);
 	}
 	bps_doctor_facts_deinit(&facts);
-	return r;
+	return r ? r : report.n_findings;
 }

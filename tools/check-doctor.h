@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The doctor of bpsmpi-check: what is wrong with this box and with the servers that
- * BPSMPI_SERVERS names, what that costs, and what to type. Nothing of it needs hwloc or
- * MPI.
+ * The doctor of bpsmpi-check: what is wrong with this box, with the servers that
+ * BPSMPI_SERVERS names, or with a program; what that costs, and what to type. Nothing of
+ * it needs hwloc or MPI.
  */
 #pragma once
 
+#include <stddef.h>
 #include <stdio.h>
 
 /**
@@ -13,10 +14,23 @@
  * are none, below an empty line.
  * @out: borrowed during the call
  *
- * It greets each server as a job of its own and leaves again. Takes some milliseconds;
- * where servers do not answer, two seconds for each address of theirs, but 64 at once.
+ * It greets each server as a job of its own and leaves again: where servers do not answer
+ * that takes two seconds for each address of theirs, but 64 at once. The rest takes some
+ * milliseconds, where the box's own name does not have to be asked of a name server.
  *
  * Return: the number of findings, 0 or more; a negative errno (logged). The caller looks
  * whether @out could be written.
  */
 int bps_doctor(FILE *out);
+
+/**
+ * bps_doctor_program() - look whether LD_PRELOAD can bring the library into a program.
+ * @path: what mpirun would be told: a file, or a name to be found in PATH. It may be
+ * broken or hostile. A script is followed to the program that runs it.
+ * @out: gets a line on what it is, or the findings; borrowed during the call
+ * @ret_error: on failure one line that names the file, at most @error_bytes with its end
+ *
+ * Return: the number of findings; -EINVAL: it is no program, or broken; or the error of
+ * reading it. Nothing is logged.
+ */
+int bps_doctor_program(const char *path, FILE *out, char *ret_error, size_t error_bytes);

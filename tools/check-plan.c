@@ -9,6 +9,8 @@
 
 #include "base/hostlist.h"
 #include "engine/shares.h"
+#include "tools/check-box-plan.h"
+#include "tools/check-svg.h"
 #include "topology/bandwidth.h"
 
 #define EXAMPLE_BYTES (64.0 * 1024 * 1024)
@@ -192,6 +194,34 @@ static void print_plan(const struct plan *plan)
 	     "broadcast\nis from h1. Time on the links alone.");
 }
 
+/* Boxes like the one in options->xml, or like this one. */
+static int draw_plan(const struct plan *plan, const struct bps_check_options *options)
+{
+	struct bps_picture_plan picture = {
+		.n_boxes = plan->n_boxes,
+		.n_servers = plan->n_servers,
+		.bytes_per_s = plan->bytes_per_s,
+		.shares = plan->allreduce,
+		.known = plan->known,
+	};
+	const struct bps_machine *machine;
+	struct bps_box_plan box;
+	int status = BPS_CHECK_CANNOT;
+
+	if (bps_box_describe(options, &machine))
+		return status;
+	if (bps_box_plan(machine, !options->xml, &box) == 0) {
+		picture.machine = machine;
+		picture.placement = box.placement;
+		status = bps_picture_plan(&picture, options->svg);
+	} else {
+		bps_check_complain("out of memory");
+	}
+	bps_box_plan_deinit(&box);
+	bps_machine_free(machine);
+	return status;
+}
+
 static void plan_deinit(struct plan *plan)
 {
 	free(plan->bytes_per_s);
@@ -224,6 +254,8 @@ int bps_check_plan(const struct bps_check_options *options)
 		status = BPS_CHECK_FINE;
 	if (status == BPS_CHECK_FINE)
 		print_plan(&plan);
+	if (status == BPS_CHECK_FINE && options->svg)
+		status = draw_plan(&plan, options);
 	plan_deinit(&plan);
 	return status;
 }

@@ -20,7 +20,11 @@ struct bps_check_options {
 	const char *n_servers;
 	const char *bandwidth; /* NULL: not given */
 	const char *xml;       /* the same */
+	const char *program;   /* the same */
+	const char *svg;       /* the same */
+	const char *mpi;       /* the same */
 	bool json;
+	bool measure;
 };
 
 struct bps_machine;
@@ -31,14 +35,30 @@ struct bps_machine;
  */
 int bps_check_box(const struct bps_check_options *options);
 
+/**
+ * bps_box_describe() - this box, or the one in options->xml; the caller owns it. Return:
+ * 0, or a negative errno after a line on standard error.
+ */
+int bps_box_describe(const struct bps_check_options *options,
+                     const struct bps_machine **ret);
+
 /** bps_box_print() - a tree, in lines of at most @width characters where words allow. */
 void bps_box_print(const struct bps_machine *machine, int width);
 
-/** bps_box_print_json() - the same in version 1 of the schema in bpsmpi-check(1). */
-void bps_box_print_json(const struct bps_machine *machine);
+struct bps_box_plan;
+
+/**
+ * bps_box_print_json() - the same in version 1 of the schema in bpsmpi-check(1).
+ * @plan: NULL is null there
+ */
+void bps_box_print_json(const struct bps_machine *machine,
+                        const struct bps_box_plan *plan);
 
 /** bps_check_plan() - who should sum how much, and how long that takes. */
 int bps_check_plan(const struct bps_check_options *options);
+
+/** bps_check_program() - whether LD_PRELOAD can bring the library into it. */
+int bps_check_program(const struct bps_check_options *options);
 
 /** bps_check_env() - every variable of this environment: its value, and whence. */
 int bps_check_env(const struct bps_check_options *options);

@@ -29,21 +29,25 @@ def small_shm(size, fill, mode, hosts, *sizes):
     return case
 
 
-def cpus_of(job, name):
-    """The CPU lists of the threads of this name, and the signals that they block."""
-    return [(x[3], int(x[2], 16)) for x in job.output.find(
-        r"^rank \d+ thread (\S+) blocked (\w+) cpus (\S+)") if x[1].startswith(name)]
+def n_cpus(text):
+    """How many a list as 0-3,8 has."""
+    ends = [x.split("-") for x in text.split(",")]
+    return sum(int(x[-1]) - int(x[0]) + 1 for x in ends)
 
 
 def check_threads(job, cpus):
-    """Engine threads run there only, and take none of the application's signals."""
-    threads = cpus_of(job, "bpsmpi")
-    if not threads:
+    """Our threads run there only, and take none of the application's signals; a process
+    has no more of them than CPUs."""
+    threads = job.output.find(r"^rank (\d+) thread (bps\S+) blocked (\w+) cpus (\S+)")
+    if not any(x[2] == "bpsmpi-engine" for x in threads):
         raise CaseError("no engine thread:\n" + job.said())
-    for where, blocked in threads:
-        free = [x for x in range(1, 32) if not blocked >> (x - 1) & 1]
+    for rank, name, mask, where in (x.groups() for x in threads):
+        free = [x for x in range(1, 32) if not int(mask, 16) >> (x - 1) & 1]
         if cpus and where not in cpus or free != [signal.SIGKILL, signal.SIGSTOP]:
-            raise CaseError("a thread on CPUs %s takes signals %s" % (where, free))
+            raise CaseError("%s on CPUs %s takes signals %s" % (name, where, free))
+        n = sum(x[1] == rank for x in threads)
+        if n > n_cpus(where):
+            raise CaseError("rank %s: %d threads on CPUs %s" % (rank, n, where))
 
 
 def few_cpus(mode, cpus, prefix=(), mca=(), env=None):

@@ -126,6 +126,8 @@ def test_usage_errors_say_what_to_type():
             (("--plan", 8, 4, "-b", "h01=1Gbit,*=1Gbit"), "there is no h01"),
             (("--plan", 8, 4, "-b", "x1=1Gbit,*=1Gbit"), "there is no x1"),
             (("--plan", 8, 4, "-b", "h=1Gbit,*=1Gbit"), "there is no h;"),
+            (("--measure",), "--measure is for jobs; type mpirun"),
+            (("--mpi", "libmpi.so.40"), "--mpi is for jobs; type mpirun"),
             (("--nonsense",), "unrecognized option")):
         output, errors = run(*args, status=USAGE)
         check(output == "" and said in errors, f"{args}: {output}{errors}")

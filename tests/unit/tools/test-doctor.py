@@ -11,10 +11,12 @@ TAP. With names, only those tests run.
 import contextlib
 import os
 import re
+import shutil
 import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -44,7 +46,8 @@ def findings(limit=15, prefix=(), **env):
             found.setdefault(match[1], []).append(match[2])
     check(process.returncode == sum(map(len, found.values())),
           f"status {process.returncode}\n{process.stdout}{process.stderr}")
-    check(process.stderr == "", process.stderr)
+    # Of this program the loader says something, too, where LD_PRELOAD is wrong.
+    check(re.sub(r"ERROR: ld\.so: .*\n", "", process.stderr) == "", process.stderr)
     return found
 
 
@@ -204,6 +207,57 @@ def test_variables():
     check(len(texts) == 2 and "servers" not in found, found)
     check(texts[0].startswith("BPSMPI_PORT: '99999' is not a number"), texts)
     check(texts[1].startswith("BPSMPI_SERVER is not a variable of ours"), texts)
+
+
+def test_an_interface_that_is_none():
+    found = findings(BPSMPI_INTERFACE="nix7")["interface"]
+    check(len(found) == 1 and found[0].startswith(
+        "BPSMPI_INTERFACE: no usable network interface is 'nix7'; there "), found)
+    check("interface" not in findings(BPSMPI_INTERFACE="lo"))
+
+
+def test_entries_of_ld_preload():
+    """What the loader takes is fine, and what it leaves out is found."""
+    libc = next(x.split()[-1] for x in open("/proc/self/maps", encoding="utf-8")
+                if "/libc.so" in x or "/libc-" in x)
+    check("preload" not in findings(LD_PRELOAD="libc.so.6 :" + libc))
+    other = bytearray(open(libc, "rb").read(4096))
+    other[18] ^= 0x80  # the processor
+    with tempfile.TemporaryDirectory() as folder:
+        def put(name, content):
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(content)
+            return os.path.join(folder, name)
+
+        wrong = ((folder + "/none.so", "there is no such file"),
+                 (put("text.so", b"hello\n"), "it is no library"),
+                 (put("other.so", bytes(other)), "it is built for another processor"),
+                 ("no-such-name.so", "the loader finds none of that name"))
+        for name, why in wrong:
+            found = findings(LD_PRELOAD=name)["preload"]
+            check(len(found) == 1 and found[0].startswith("LD_PRELOAD names %s: " % name)
+                  and why in found[0] and "export LD_PRELOAD=" in found[0], found)
+        found = findings(LD_PRELOAD=":".join(x[0] for x in wrong))["preload"]
+        check(len(found) == len(wrong), found)
+        check("preload" not in findings(LD_PRELOAD="$ORIGIN/none.so"))
+
+
+def test_a_preloaded_library_of_ours():
+    """Its version is in a note; 9.9.9 is none of this program's."""
+    source = r'''
+        static const struct { unsigned owner, text, type; char name[12], version[8]; }
+        note __attribute__((section(".note.bytepsmpi"), used, aligned(4))) =
+                { 10, 6, 1, "bytepsmpi", "%s" };'''
+    if not shutil.which("cc"):
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        library = folder + "/libbytepsmpi.so"
+        for version, wanted in (("9.9.9", 1), (version_here().decode(), 0)):
+            subprocess.run(["cc", "-shared", "-o", library, "-x", "c", "-"], check=True,
+                           input=source % version, text=True)
+            found = findings(LD_PRELOAD=library).get("preload", [])
+            check(len(found) == wanted and
+                  all(library + ", which is bytepsmpi 9.9.9" in x for x in found), found)
 
 
 def test_cpus_that_are_not_allowed():

@@ -86,17 +86,76 @@ def tree(box, columns=80, *args):
     return run("--xml", FILE, *args, env={"COLUMNS": str(columns)})[0].splitlines()
 
 
+def split(lines):
+    """The tree, and what a job does there."""
+    at = next(i for i, line in enumerate(lines) if line.startswith("what a job does"))
+    return lines[:at], lines[at + 1:]
+
+
+def plan(box, document=None):
+    """The plan, with names in place of indices."""
+    document = document or same(box)
+    made = document["plan"]
+
+    def number(i):
+        return None if i is None else document["nodes"][i]["number"]
+
+    def name(i):
+        return None if i is None else document["nics"][i]["name"]
+
+    def matrix(rows):
+        return {(number(i), number(j)): bytes_ for i, row in enumerate(rows)
+                for j, bytes_ in enumerate(row) if bytes_}
+
+    server = [(number(t["node"]), t["cpus"]) for t in made["server"]]
+    return {
+        "groups": [number(g["node"]) for g in made["groups"]],
+        "home": number(made["groups"][made["home"]]["node"]),
+        "wire": number(made["wire_node"]),
+        "rails": {name(r["nic"]): r["share"] for r in made["rails"]},
+        "left out": {name(c["nic"]): c["why"] for c in made["left_out"]},
+        "engine": (number(made["engine"]["node"]), made["engine"]["cpus"]),
+        "server": {t: server.count(t) for t in server},
+        "gpus": [([document["gpus"][i]["bus"] for i in g["gpus"]], number(g["node"]),
+                  name(g["nic"])) for g in made["gpu_groups"]],
+        "alone": matrix(made["crossings"]["alone"]),
+        "boxes": matrix(made["crossings"]["boxes"]),
+    }
+
+
+def is_plan(box, **expected):
+    found = plan(box)
+    for key, value in expected.items():
+        key = key.replace("_", " ")
+        check(found[key] == value, f"{key}:\n{found[key]}\nis not\n{value}")
+    return found
+
+
 def test_two_sockets_with_two_switches():
     document = same(two_sockets())
     check(len(document["bridges"]) == 4 and len(document["gpus"]) == 16)
     check(len(document["nics"]) == 8)
+    # Of each byte one comes to node 0 and one goes back; half of the cards are on node 1.
+    found = is_plan(
+        two_sockets(), groups=[0, 1], home=0, wire=0, left_out={},
+        rails={f"eth{i}": 0.125 for i in range(8)}, engine=(0, "0-7,16-23"),
+        server={(0, "0-7,16-23"): 16, (1, "8-15,24-31"): 16},
+        alone={(0, 1): 1, (1, 0): 1}, boxes={(0, 1): 1.5, (1, 0): 1.5})
+    check([(len(g), node, nic) for g, node, nic in found["gpus"]] ==
+          [(4, 0, "eth0"), (4, 0, "eth2"), (4, 1, "eth4"), (4, 1, "eth6")], found["gpus"])
+    below = {g["bus"]: g["bridge"] for g in document["gpus"]}
+    check([len({below[bus] for bus in g}) for g, _, _ in found["gpus"]] == [1] * 4)
 
 
 def test_four_nodes_and_one_nic():
     far = [[10 + 10 * abs(i - j) for j in range(4)] for i in range(4)]
-    document = same(Box([Package(p, [Node(p, devices=[("nic", "eth0")] if p == 2 else ())])
-                         for p in range(4)], distances=far))
-    check(document["nics"][0]["node"] == 2)
+    box = Box([Package(p, [Node(p, devices=[("nic", "eth0")] if p == 2 else ())])
+               for p in range(4)], distances=far)
+    check(same(box)["nics"][0]["node"] == 2)
+    is_plan(box, groups=[0, 1, 2, 3], home=2, wire=2, rails={"eth0": 1},
+            engine=(2, "8-11"), server={(2, "8-11"): 4}, gpus=[],
+            alone={(i, j): 0.5 for i in range(4) for j in range(4) if i != j},
+            boxes={**{(i, 2): 1 for i in (0, 1, 3)}, **{(2, i): 1 for i in (0, 1, 3)}})
 
 
 def test_one_way_distances():
@@ -105,21 +164,30 @@ def test_one_way_distances():
 
 
 def test_clusters_inside_a_package():
-    document = same(Box([Package(0, [Node(0, devices=[("gpu",)]),
-                                     Node(1, devices=[("nic", "eth1")])],
-                                 devices=[("gpu",)])]))
+    box = Box([Package(0, [Node(0, devices=[("gpu",)]),
+                           Node(1, devices=[("nic", "eth1")])], devices=[("gpu",)])])
+    document = same(box)
     check(sorted(str(g["node"]) for g in document["gpus"]) == ["0", "None"])
+    found = is_plan(box, groups=[0, 1], home=1, wire=1, engine=(1, "4-7"),
+                    rails={"eth1": 1}, boxes={(0, 1): 1, (1, 0): 1})
+    check({(node, nic) for _, node, nic in found["gpus"]} ==
+          {(0, "eth1"), (None, "eth1")}, found["gpus"])
 
 
 def test_memory_alone():
     box = Box([Package(0, [Node(0)]), Package(1, [Node(1)])], alone=[Node(2, 0, gib=512)])
     same(box)
     check(any("node 2: 512.0 GiB, memory alone" in line for line in tree(box)))
+    is_plan(box, groups=[0, 1], home=0, rails={}, server={(0, "0-3"): 4, (1, "4-7"): 4},
+            alone={(0, 1): 1, (1, 0): 1}, boxes={(0, 1): 1, (1, 0): 1})
 
 
 def test_no_pci():
-    document = same(Box([Package(0, [Node(0)])]))
+    box = Box([Package(0, [Node(0)])])
+    document = same(box)
     check(not document["bridges"] and not document["nics"] and not document["gpus"])
+    is_plan(box, groups=[0], home=0, wire=0, rails={}, left_out={}, gpus=[],
+            engine=(0, "0-3"), server={(0, "0-3"): 4}, alone={}, boxes={})
 
 
 def test_one_allowed_hyperthread():
@@ -127,6 +195,38 @@ def test_one_allowed_hyperthread():
     document = same(box)
     check(document["n_usable"] == 1 and document["n_cpus"] == 8)
     check(any("(1 of 8 usable: 6)" in line for line in tree(box)), tree(box))
+    is_plan(box, groups=[0], engine=(0, "6"), server={(0, "6"): 1})
+
+
+def test_all_in_one_control_group():
+    """The card is on another node than all that may be used."""
+    box = Box([Package(p, [Node(p, 4, 1, devices=[("nic", "eth0")] if p == 0 else ())])
+               for p in (0, 1)], allowed=[5, 6, 7])
+    is_plan(box, groups=[1], home=1, wire=1, rails={"eth0": 1}, engine=(1, "5-7"),
+            server={(1, "5-7"): 3}, alone={}, boxes={(1, 0): 1, (0, 1): 1})
+
+
+def test_asymmetric():
+    """Nodes of 6, 2 and 1 cores; the card's node may not be used, node 2 is closer to it
+    than node 0."""
+    box = Box([Package(0, [Node(0, 6)]),
+               Package(1, [Node(1, 2, devices=[("nic", "eth1"), ("nic", "eth2")]),
+                           Node(2, 1, devices=[("gpu",), ("nic", "eth0")])])],
+              allowed=[0, 1, 2, 3, 4, 5, 8], distances=[[10, 31, 40], [31, 10, 12],
+                                                        [40, 12, 10]])
+    found = is_plan(box, groups=[0, 2], home=2, wire=2, engine=(2, "8"),
+                    server={(0, "0-5"): 6, (2, "8"): 1}, alone={(0, 2): 1, (2, 0): 1})
+    # The two cards of node 1 have two thirds of all.
+    boxes = {(0, 2): 1, (2, 0): 1, (2, 1): 2 / 3, (1, 2): 2 / 3}
+    check(found["boxes"].keys() == boxes.keys() and
+          all(abs(found["boxes"][k] - v) < 1e-6 for k, v in boxes.items()), found["boxes"])
+    check([nic for _, _, nic in found["gpus"]] == ["eth0"], found["gpus"])
+
+
+def test_more_cards_than_are_used():
+    box = Box([Package(0, [Node(0, devices=[("nic", f"n{i}") for i in range(10)])])])
+    found = is_plan(box, rails={f"n{i}": 0.125 for i in range(8)})
+    check(found["left out"] == dict.fromkeys(("n8", "n9"), "eight others are used"), found)
 
 
 def test_a_switch_with_one_device_groups_nothing():
@@ -143,7 +243,11 @@ def test_devices_of_the_whole_box():
 def test_random_boxes():
     for seed in range(60):
         try:
-            same(random_box(seed))
+            document = same(random_box(seed))
+            rails, others = document["plan"]["rails"], document["plan"]["left_out"]
+            check(sorted(n["nic"] for n in rails + others) ==
+                  list(range(len(document["nics"]))), rails)
+            check(not rails or abs(sum(r["share"] for r in rails) - 1) < 1e-6, rails)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
 
@@ -160,7 +264,7 @@ def test_tree_has_all_and_fits():
     for columns in (40, 60, 80, 200):
         lines = tree(box, columns)
         check(max(map(len, lines)) <= columns, "\n".join(lines))
-        text = re.sub(r"\s+", " ", " ".join(lines))
+        text = re.sub(r"\s+", " ", " ".join(split(lines)[0]))
         for bus in [*box.found["gpus"], *box.found["bridges"]]:
             check(len(re.findall(rf"\b{bus}\b", text)) == 1, bus + text)
         for name in box.found["nics"]:
@@ -170,7 +274,7 @@ def test_tree_has_all_and_fits():
 
 
 def test_tree_nests_as_the_box_does():
-    lines = tree(two_sockets(), 200)
+    lines, _ = split(tree(two_sockets(), 200))
     depth = [(len(line) - len(line.lstrip())) // 2 for line in lines]
     kinds = [line.split()[0] for line in lines]
     for kind, level in (("package", 1), ("node", 2), ("PCIe", 3), ("GPU", 4), ("NIC", 4)):
@@ -178,6 +282,23 @@ def test_tree_nests_as_the_box_does():
     second = [i for i, k in enumerate(kinds) if k == "package"][1]
     check("NIC eth4:" in "".join(lines[second:]) and
           "NIC eth4:" not in "".join(lines[:second]), "\n".join(lines))
+
+
+def test_tree_says_what_a_job_does():
+    box = two_sockets()
+    for columns in (60, 200):
+        text = re.sub(r"\s+", " ", " ".join(split(tree(box, columns))[1]))
+        for said in ("groups: node 0, node 1; the ranks of each sum first, those of node 0 "
+                     "for other boxes", "network: eth0 12.5%, eth1 12.5%,",
+                     "engine: 1 thread on CPUs 0-7,16-23 of node 0",
+                     "16 threads on CPUs 8-15,24-31 of node 1",
+                     "for each byte of an allreduce: 2 in a job on this box, 3 in one on "
+                     "several, at most 1.5 one way"):
+            check(said in text, said + text)
+        for bus in box.found["gpus"]:
+            check(text.count(bus) == 1, bus + text)
+        check(text.count("not used") == 0 and "PIX" not in text, text)
+        check(all(f": NIC eth{i}" in text for i in (0, 2, 4, 6)), text)
 
 
 def test_tree_fits_the_terminal():
@@ -281,6 +402,97 @@ def test_this_box():
     for nic in document["nics"]:
         with open(f"/sys/class/net/{nic['name']}/mtu") as file:
             check(nic["mtu"] == int(file.read()), output)
+
+
+def test_cards_of_this_box():
+    """Each is used, or left out for a reason; BPSMPI_INTERFACE narrows."""
+    def cards(**env):
+        output, errors = run("--json", env=env)
+        check(errors == "", errors)
+        document = json.loads(output)
+        found = plan(None, document)
+        names = [n["name"] for n in document["nics"]]
+        check(sorted([*found["rails"], *found["left out"]]) == names, found)
+        return found
+
+    found = cards()
+    why = "not in BPSMPI_INTERFACE"
+    check(why not in found["left out"].values(), found)
+    for name in found["rails"]:
+        narrow = cards(BPSMPI_INTERFACE=name)
+        check(list(narrow["rails"]) == [name], narrow)
+        check(all(narrow["left out"][other] == why for other in found["rails"]
+                  if other != name), narrow)
+    alone = cards(BPSMPI_SERVERS="127.0.0.1:7000")  # no card leads there
+    check(not alone["rails"] and all(alone["left out"][name] == "no way to the servers"
+                                     for name in found["rails"]), alone)
+    check(cards(BPSMPI_SERVERS="no-such-host.invalid") == found)
+    none = cards(BPSMPI_INTERFACE="no-such-card")
+    check(not none["rails"] and not none["boxes"], none)
+    check(all(none["left out"][name] == why for name in found["rails"]), none)
+
+
+def as_this_box(box, *args, **env):
+    """What is said of a box that hwloc takes for this one."""
+    write(box.xml)
+    return run(*args, status=(FINE, WRONG),
+               env={"HWLOC_XMLFILE": FILE, "HWLOC_THISSYSTEM": "1", "COLUMNS": "80",
+                    "FAKE_NVML_TELLS": "1", **env})
+
+
+def fake_nvml():
+    if "FAKE_NVML" not in os.environ:
+        raise Skip("FAKE_NVML is not set")
+    return {"LD_LIBRARY_PATH": os.path.dirname(os.environ["FAKE_NVML"])}
+
+
+def test_nvlinks():
+    """The GPUs of fake-nvml.c; below one bridge, and others that it does not know."""
+    gpus = Box([Package(0, [Node(0, devices=[("switch", [("gpu",)] * 6)])])])
+    buses = list(gpus.found["gpus"])
+    check(buses[:4] == [f"0000:{bus:02x}:00.0" for bus in (4, 6, 8, 10)], buses)
+    output, errors = as_this_box(gpus, "--json", **fake_nvml())
+    check(errors == "the fake NVML is loaded\n", errors)
+    document = json.loads(output)
+    links = [[0] * 6 for _ in range(6)]
+    links[0][1] = links[1][0] = 2 + min(3, 2)
+    links[0][2] = links[2][0] = 1
+    check(document["nvlinks"] == links, document["nvlinks"])
+    check([g["model"] for g in document["gpus"]][:3] ==
+          ["NVIDIA Fake A", "NVIDIA Fake B", "NVIDIA Fake?C"], document["gpus"])
+    lines = as_this_box(gpus, **fake_nvml())[0].splitlines()
+    rows = [line.split() for line in lines if re.match(r" +G\d", line)]
+    check(rows[0][:4] == ["G0", "0000:04:00.0", "X", "NV4"] and len(rows) == 6, lines)
+    check([row[2:] for row in rows][:2] == [["X", "NV4", "NV1", "PIX", "PIX", "PIX"],
+                                            ["NV4", "X", "PIX", "PIX", "PIX", "PIX"]])
+
+
+def test_many_gpus_fit_the_width():
+    box = Box([Package(p, [Node(2 * p + i, devices=[
+        ("switch", [("switch", [("gpu",)] * 2), ("switch", [("gpu",)] * 2)])])
+        for i in (0, 1)]) for p in (0, 1)])
+    lines = as_this_box(box, **fake_nvml())[0].splitlines()
+    at = next(i for i, line in enumerate(lines) if re.match(" +GPUs +G0 ", line))
+    table = [line for line in lines[at:] if re.match(r" +(GPUs +G0|G\d)", line)]
+    rows = [line.split() for line in table if re.match(r" +G\d+ *0000", line)]
+    check(max(len(line) for line in table) <= 80, "\n".join(table))
+    cells = {}
+    for row in rows:
+        cells.setdefault(row[0], []).extend(row[2:])
+    check(len(cells) == 16 and all(len(c) == 16 for c in cells.values()), cells)
+    # Pairs below a switch, two of those below a third, one such on each of four nodes.
+    check(cells["G15"][8:] == ["SYS"] * 4 + ["PXB"] * 2 + ["PIX", "X"], cells["G15"])
+
+
+def test_nvml_stays_out_where_it_is_not_needed():
+    for box in (Box([Package(0, [Node(0)])]), None):
+        if box:
+            output, errors = as_this_box(box, "--json", **fake_nvml())
+        else:
+            write(two_sockets().xml)
+            output, errors = run("--xml", FILE, "--json",
+                                 env={"FAKE_NVML_TELLS": "1", **fake_nvml()})
+        check(errors == "" and json.loads(output)["nvlinks"] is None, errors)
 
 
 def test_this_box_as_a_tree():

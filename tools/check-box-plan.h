@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the engine would do in a box on which no job runs yet: topology/placement.h asked
+ * with a rank on each memory node, free to run on all usable CPUs of it, and with the
+ * network cards that a job would use.
+ */
+#pragma once
+
+#include "topology/placement.h"
+
+/* Of a network card. */
+enum bps_box_use {
+	BPS_BOX_USED,
+	BPS_BOX_DOWN,
+	BPS_BOX_VIRTUAL, /* of a box from a file, where no more is known of it */
+	BPS_BOX_NO_ADDRESS,
+	BPS_BOX_INNER,   /* a bridge of containers */
+	BPS_BOX_UNNAMED, /* BPSMPI_INTERFACE names others */
+	BPS_BOX_APART,   /* no server of BPSMPI_SERVERS is reached by it */
+	BPS_BOX_SLOW,    /* see BPS_PLACE_LEAST_NIC */
+	BPS_BOX_SPARE,   /* see BPS_PLACE_RAILS_MAX */
+	BPS_BOX_N_USES,
+};
+
+struct bps_box_plan {
+	const struct bps_placement *placement; /* owned; NULL: no CPU is usable */
+	struct bps_place_server server;        /* owned: were a server started here */
+	enum bps_box_use *nics;                /* [machine->n_nics]; owned */
+};
+
+/**
+ * bps_box_plan() - @machine: borrowed, while the plan is used too
+ * @live: it is this box: its addresses and routes, BPSMPI_INTERFACE and BPSMPI_SERVERS
+ * count; the names of servers are looked up
+ *
+ * Return: 0 or -ENOMEM. The caller ends *@ret with bps_box_plan_deinit().
+ */
+int bps_box_plan(const struct bps_machine *machine, bool live, struct bps_box_plan *ret);
+void bps_box_plan_deinit(struct bps_box_plan *plan);
+
+/** bps_box_use_text() - why a card is not used, for people: "down". */
+const char *bps_box_use_text(enum bps_box_use use);

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdio.h>
+
+#include "tools/check-doctor.h"
+#include "tools/check.h"
+
+int bps_check_program(const struct bps_check_options *options)
+{
+	char error[512];
+	int n = bps_doctor_program(options->program, stdout, error, sizeof(error));
+
+	if (n < 0) {
+		bps_check_complain("%s", error);
+		return BPS_CHECK_CANNOT;
+	}
+	return n > 0 ? BPS_CHECK_WRONG : BPS_CHECK_FINE;
+}
