@@ -52,6 +52,11 @@ static bool makes(const struct walk *walk, uint64_t position)
 	return maker_of(walk, stage->groups->mine, position) == stage->rank;
 }
 
+static bool in_roots_box(const struct walk *walk)
+{
+	return walk->call->coll == BPS_BCAST && walk->call->root >= 0;
+}
+
 static bool is_root(const struct walk *walk)
 {
 	return walk->call->coll == BPS_BCAST &&
@@ -277,13 +282,19 @@ static bool can_copy(const struct walk *walk)
 {
 	const struct bps_stage *stage = walk->stage;
 	uint64_t position = walk->copied;
+	bool taken;
 
 	if (position == walk->end)
 		return false;
-	if (takes(walk, position)) /* Pairs with the release in bps_stage_done(). */
-		return bps_load_acquire(
-			       &stage->slots[bps_stage_slot(stage, position)].done) ==
-		       position + 1;
+	/* In the root's box too: until the servers have it, it is sent from the push
+	 * slot. Pairs with the release in bps_stage_done(). */
+	taken = takes(walk, position);
+	if ((taken || in_roots_box(walk)) &&
+	    bps_load_acquire(&stage->slots[bps_stage_slot(stage, position)].done) !=
+	            position + 1)
+		return false;
+	if (taken)
+		return true;
 	/* Pairs with the release in publish_relay(). */
 	return bps_load_acquire(
 		       &bps_stage_near_flags(stage, stage->groups->mine, position)
@@ -296,7 +307,7 @@ static const char *take(const struct walk *walk, const struct part *part)
 	const struct bps_stage *stage = walk->stage;
 	const struct bps_stage_layout *layout = &stage->layout;
 	struct bps_groups *groups = stage->groups;
-	bool from_push = walk->call->coll == BPS_BCAST && walk->call->root >= 0;
+	bool from_push = in_roots_box(walk);
 	char *near = bps_stage_near(stage, groups->mine, part->position);
 	const char *from = bps_stage_at(stage, from_push ? layout->push : layout->result,
 	                                part->position);

@@ -68,6 +68,16 @@ def several(mode, hosts, n_boxes):
     return case
 
 
+def communicators(mode, hosts):
+    """Communicators of all kinds come and go, with a broadcast as their last call."""
+    def case(lab):
+        env = dict(described(lab), BPSMPI_THRESHOLD_BYTES="1")
+        job = run(lab, mode, hosts, "comms", "2", env=env, prefix=HALVES)
+        if not crossed(job):
+            raise CaseError("no nodes:\n" + job.said())
+    return case
+
+
 def turned_off(lab):
     env = dict(described(lab), BPSMPI_NUMA="0")
     job = run(lab, "in-box", "h1:4", "sums", "-n", "4", env=env, prefix=HALVES)
@@ -143,6 +153,9 @@ CASES = [
      several("colocated", "h1:4,h2:2", 2)),
     ("two nodes, boxes of 3, 2 and 4 ranks, two servers: what crosses",
      several("two servers", "h1:3,h2:2,h3:4", 3)),
+    *(("two nodes, communicators, %s" % mode, communicators(mode, hosts))
+      for mode, hosts in (("in-box", "h1:5"), ("colocated", "h1:4,h2:3"),
+                          ("two servers", "h1:3,h2:2,h3:2"))),
     ("two nodes, BPSMPI_NUMA=0", turned_off),
     ("two nodes, ranks that may run on both", unbound),
     ("two nodes, the same bits in a box", same_bits("in-box", "h1:4")),

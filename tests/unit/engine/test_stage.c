@@ -20,6 +20,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
 #include "engine/stage.h"
 #include "ranks.h"
 
@@ -47,9 +48,10 @@ struct job {
 	const struct op *ops;
 	uint32_t n_ops;
 	struct bps_slice slices[N_SERVERS];
-	sem_t given;  /* counts the calls that the engine was given */
-	int wrong;    /* what the engine found; 0: nothing */
-	int fails_at; /* the op that the engine gives up; -1: none */
+	sem_t given;         /* counts the calls that the engine was given */
+	uint64_t n_answered; /* positions, of all ops; atomic */
+	int wrong;           /* what the engine found; 0: nothing */
+	int fails_at;        /* the op that the engine gives up; -1: none */
 };
 
 static bool is_half(enum bps_dtype dtype)
@@ -147,6 +149,7 @@ static void answer(struct job *job, uint32_t nth, const struct bps_cut *cut,
 		for (i = 0; i < bytes; i++)
 			result[i] = (char)byte_of(nth, offset + i);
 	}
+	bps_add_relaxed(&job->n_answered, 1u); /* seen by who sees the next */
 	bps_stage_done(job->stages[0], position);
 }
 
@@ -245,6 +248,9 @@ static int run_op(struct job *job, uint32_t rank, uint32_t nth, char *input, cha
 		return r == -EIO && strstr(reason.text, "is gone") ? 0 : 2;
 	if (r < 0)
 		return 3;
+	/* The push slots may be used again, and the group be left, from here on. */
+	if (bps_load_relaxed(&job->n_answered) < bps_stage_position(job->stages[rank]))
+		return 6;
 	for (i = 0; (int32_t)rank != op->root && i < total_bytes(op); i++) {
 		if ((unsigned char)output[i] != byte_of(nth, i))
 			return 4;
