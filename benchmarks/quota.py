@@ -5,28 +5,40 @@ import contextlib
 import os
 import time
 
-MAX = "100000 100000"  # of cpu.max: one core
+# What holds a group to one core: its file, by version of control groups.
+LIMITS = {1: ("cpu.cfs_quota_us", "100000"), 2: ("cpu.max", "100000 100000")}
 
 
 class NoQuota(Exception):
     """Why there is none here."""
 
 
-def top(mounts):
-    """Where the cgroup v2 tree is, from /proc/self/mounts."""
-    for line in mounts.splitlines():
-        words = line.split()
-        if words[2] == "cgroup2":
-            return words[1]
-    raise NoQuota("no cgroup v2 is mounted")
+def trees(mounts):
+    """The control group trees that hand out CPU time, from /proc/self/mounts: pairs of
+    version and path; those of version 1, which has a tree for it, first."""
+    rows = [line.split() for line in mounts.splitlines()]
+    return [(1, x[1]) for x in rows if x[2] == "cgroup" and "cpu" in x[3].split(",")] + \
+        [(2, x[1]) for x in rows if x[2] == "cgroup2"]
 
 
-def own_group(groups):
+def own_group(groups, version):
     """The path of this process in that tree, from /proc/self/cgroup."""
     for line in groups.splitlines():
-        if line.startswith("0::"):
-            return line[3:].lstrip("/")
-    raise NoQuota("this process is in no cgroup v2")
+        number, kinds, path = line.split(":", 2)
+        if (version == 2 and number == "0") or \
+                (version == 1 and "cpu" in kinds.split(",")):
+            return path.lstrip("/")
+    raise NoQuota("this process is in no control group")
+
+
+def choose():
+    """Version, tree, and where this process is in it."""
+    for version, tree in trees(read("/proc/self/mounts")):
+        if version == 2 and "cpu" not in read(
+                os.path.join(tree, "cgroup.subtree_control")).split():
+            raise NoQuota("%s hands out no CPU time (cgroup.subtree_control)" % tree)
+        return version, tree, own_group(read("/proc/self/cgroup"), version)
+    raise NoQuota("no control groups for CPU time are mounted")
 
 
 def read(path):
@@ -45,24 +57,22 @@ def quota():
     not hand out CPU time to groups there or lets us make none. No other group changes.
     """
     try:
-        tree = top(read("/proc/self/mounts"))
-        before = os.path.join(tree, own_group(read("/proc/self/cgroup")))
-        if "cpu" not in read(os.path.join(tree, "cgroup.subtree_control")).split():
-            raise NoQuota("%s hands out no CPU time (cgroup.subtree_control)" % tree)
+        version, tree, own = choose()
+        before = os.path.join(tree, own)
         group = os.path.join(tree, "bpsmpi-%d" % os.getpid())
         os.mkdir(group)
     except OSError as error:
         raise NoQuota(str(error)) from None
     try:
-        enter(group)
+        enter(group, *LIMITS[version])
         yield
     finally:
         leave(before, group)
 
 
-def enter(group):
+def enter(group, file, limit):
     try:
-        write(os.path.join(group, "cpu.max"), MAX)
+        write(os.path.join(group, file), limit)
         write(os.path.join(group, "cgroup.procs"), str(os.getpid()))
     except OSError as error:
         raise NoQuota(str(error)) from None
