@@ -132,6 +132,7 @@ static void list_traits(const struct bps_job_box *box, struct traits *ret)
 	const struct bps_machine *machine = box->machine;
 
 	*ret = (struct traits){ 0 };
+	add(ret, "ranks", "%u", box->n_ranks);
 	add(ret, "memory", "%.1f GiB",
 	    0.5 * (double)((machine->memory_bytes + MEMORY_STEP / 2) / MEMORY_STEP));
 	add_cpus(ret, machine);
