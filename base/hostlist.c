@@ -472,6 +472,15 @@ int bps_hostlist_parse(const char *what, const char *text, uint16_t default_port
 	return r;
 }
 
+const char *bps_host_format(const struct bps_host *host, char *buf, size_t bytes)
+{
+	bool six = strchr(host->name, ':') != NULL;
+
+	(void)snprintf(buf, bytes, "%s%s%s:%u", six ? "[" : "", host->name,
+	               six ? "]" : "", host->port);
+	return buf;
+}
+
 void bps_hostlist_deinit(struct bps_hostlist *list)
 {
 	free(list->hosts);

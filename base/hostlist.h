@@ -48,5 +48,8 @@ int bps_hostlist_parse(const char *what, const char *text, uint16_t default_port
                        struct bps_hostlist *ret_list, char *ret_error,
                        size_t error_bytes);
 
+/** bps_host_format() - "cpu3:7000" or "[fd00::2]:7000" into @buf; returns @buf. */
+const char *bps_host_format(const struct bps_host *host, char *buf, size_t bytes);
+
 /** bps_hostlist_deinit() - release what the list owns and make it empty. */
 void bps_hostlist_deinit(struct bps_hostlist *list);

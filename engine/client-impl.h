@@ -35,7 +35,8 @@ struct bps_uplink {
 	struct bps_conn *conn; /* NULL when it is over */
 	enum bps_uplink_state state;
 	bool up;
-	struct bps_reason reason; /* why it is dead, or about to be */
+	struct bps_addr here, there; /* once it is open; bytes 0: of no network */
+	struct bps_reason reason;    /* why it is dead, or about to be */
 	struct bps_push *slots;
 	uint32_t n_slots; /* granted: the window, and spare ones beyond it */
 	uint32_t free_slot, n_unanswered;
@@ -43,7 +44,7 @@ struct bps_uplink {
 	bool ping_sending, ping_unanswered;
 	uint32_t n_sending; /* sends that the transport has */
 	struct bps_send hello, ping, bye;
-	uint8_t hello_payload[BPS_WIRE_HELLO_MOST];
+	uint8_t greeting[BPS_WIRE_GREETING_BYTES]; /* HELLO's payload, then WELCOME's */
 	uint8_t control[BPS_WIRE_CTL_PAYLOAD];
 	void *scratch; /* where the answers of a failed op go */
 	/* members that were missing from an op, as last reported */
@@ -174,6 +175,8 @@ void bps_uplink_free(struct bps_uplink *uplink);
 
 /** bps_uplink_cancel() - tell the server that group @id is finished, and why. */
 void bps_uplink_cancel(struct bps_uplink *uplink, uint64_t id, const char *text);
+/** bps_uplink_silence() - why @uplink, not welcomed yet, may hear nothing; static. */
+const char *bps_uplink_silence(const struct bps_uplink *uplink);
 /** bps_uplink_tick() - find out whether it is silent; ask it what it waits for. */
 void bps_uplink_tick(struct bps_uplink *uplink);
 

@@ -414,10 +414,13 @@ int bps_client_look(const struct bps_client *client, uint32_t server, uint32_t i
 	uplink = rails->uplinks[i];
 	*ret = (struct bps_connection){
 		.status = uplink_status(uplink),
+		.up = uplink->up,
 		.reason = &uplink->reason,
 	};
 	if (!uplink->conn)
 		return 0;
+	if (ret->status == -EINPROGRESS)
+		ret->silence = bps_uplink_silence(uplink);
 	ret->sent_bytes = uplink->conn->n_sent_bytes;
 	ret->received_bytes = uplink->conn->n_received_bytes;
 	if (bps_conn_ends(uplink->conn, &ret->here, &ret->there) < 0)
@@ -432,6 +435,13 @@ uint32_t bps_client_told(const struct bps_client *client, uint32_t server,
 
 	*ret_addrs = rails ? rails->addrs : NULL;
 	return rails ? rails->n_addrs : 0;
+}
+
+uint64_t bps_client_id(const struct bps_client *client, uint32_t server)
+{
+	const struct bps_rails *rails = find_rails(client, server);
+
+	return rails ? rails->id : 0;
 }
 
 void bps_client_load(const struct bps_client *client, uint32_t server,

@@ -167,7 +167,9 @@ int bps_client_status(const struct bps_client *client, uint32_t server,
 /* One connection to a server. */
 struct bps_connection {
 	int status;                      /* as of bps_client_status() */
+	bool up;                         /* its messages can be sent */
 	const struct bps_reason *reason; /* borrowed until the next call */
+	const char *silence; /* -EINPROGRESS: what is known of why, static; else NULL */
 	struct bps_addr here, there; /* bytes 0: there is no network between the two */
 	uint64_t sent_bytes, received_bytes;
 };
@@ -182,6 +184,9 @@ int bps_client_look(const struct bps_client *client, uint32_t server, uint32_t i
  */
 uint32_t bps_client_told(const struct bps_client *client, uint32_t server,
                          const struct bps_card_addr **ret_addrs);
+
+/** bps_client_id() - which server @server is, by its WELCOME; 0: it has not said. */
+uint64_t bps_client_id(const struct bps_client *client, uint32_t server);
 
 /**
  * bps_client_load() - of server @server, all 0 where it is not attached.

@@ -194,6 +194,7 @@ static void do_ask(struct bps_engine *engine, void *arg)
 	*answer = (struct bps_engine_answer){ .n_addrs = 0 };
 	if (bps_client_look(engine->client, ask->server, 0, &first) < 0)
 		return;
+	answer->id = bps_client_id(engine->client, ask->server);
 	answer->here = first.here;
 	answer->there = first.there;
 	answer->n_addrs = bps_client_told(engine->client, ask->server, &addrs);
@@ -276,7 +277,8 @@ static void do_settle(struct bps_engine *engine, void *arg)
 		    look.status == 0)
 			continue;
 		if (look.status == -EINPROGRESS)
-			bps_reason_set(&trial->reason, -ETIMEDOUT, "no answer");
+			bps_reason_set(&trial->reason, look.up ? -EMSGSIZE : -ETIMEDOUT,
+			               "%s", look.silence);
 		else
 			trial->reason = *look.reason;
 		bps_client_drop(engine->client, trial->server, trial->connection);

@@ -44,12 +44,15 @@ struct bps_engine_trial {
 	uint32_t server; /* its number */
 	const char *name;
 	struct bps_rail rail;
-	struct bps_reason reason; /* error 0: it carries */
-	uint32_t connection;      /* the engine's */
+	/* error 0: it carries; -ETIMEDOUT: nothing arrives, -EMSGSIZE: no large packets
+	 */
+	struct bps_reason reason;
+	uint32_t connection; /* the engine's */
 };
 
 /* A server and its first connection. */
 struct bps_engine_answer {
+	uint64_t id; /* random, one a server: the same for all who reach it */
 	struct bps_addr here, there; /* bytes 0: there is no network between the two */
 	struct bps_card_addr
 		addrs[BPS_WIRE_MAX_ADDRS]; /* where it says that it listens */

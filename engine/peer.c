@@ -90,7 +90,7 @@ static _Thread_local struct bps_ratelimit refusals, losses, strangers;
 
 static void refuse(struct bps_peer *peer)
 {
-	const char *why = (const char *)peer->welcome_payload;
+	const char *why = (const char *)peer->greeting;
 
 	bps_add_relaxed(&peer->server->counters.n_refused, 1);
 	if (peer->server->config.quiet) /* the peer says so, where it matters */
@@ -122,8 +122,8 @@ static int welcome(struct bps_peer *peer)
 	memcpy(hello.job, peer->job->id, sizeof(hello.job));
 	snprintf(hello.host, sizeof(hello.host), "%s", peer->server->host);
 	peer->welcome.hdr.type = BPS_WIRE_WELCOME;
-	peer->welcome.hdr.payload_bytes =
-		bps_wire_encode_hello(&hello, peer->welcome_payload);
+	peer->welcome.hdr.payload_bytes = sizeof(peer->greeting);
+	bps_wire_encode_hello(&hello, peer->greeting);
 	bps_add_relaxed(&peer->server->counters.n_peers, 1);
 	bps_debug("%s (host %s) joined as rank %u", peer->conn->name, peer->host,
 	          peer->world_rank);
@@ -138,26 +138,27 @@ static void welcome_sent(struct bps_send *send, int error)
 
 static int take_hello(struct bps_peer *peer, const struct bps_wire_hdr *hdr)
 {
-	char *text = (char *)peer->welcome_payload;
+	char *text = (char *)peer->greeting;
 	struct bps_wire_hello hello;
 	const char *why;
 	int r = 0;
 
 	if (peer->welcome.owner ||
-	    bps_wire_decode_hello(peer->control, hdr->payload_bytes, &hello) < 0)
+	    bps_wire_decode_hello(peer->greeting, hdr->payload_bytes, &hello) < 0)
 		return -EBADMSG;
+	memset(peer->greeting, 0, sizeof(peer->greeting));
 	why = check_hello(peer, &hello);
 	if (why)
-		snprintf(text, sizeof(peer->welcome_payload), "%s", why);
+		snprintf(text, BPS_WIRE_CTL_PAYLOAD, "%s", why);
 	else
-		bps_server_join(peer, &hello, text, sizeof(peer->welcome_payload));
+		bps_server_join(peer, &hello, text, BPS_WIRE_CTL_PAYLOAD);
 	if (peer->job)
 		r = welcome(peer);
 	else
 		refuse(peer);
 	if (r < 0)
 		return r;
-	peer->welcome.payload = peer->welcome_payload;
+	peer->welcome.payload = peer->greeting;
 	peer->welcome.owner = peer;
 	peer->welcome.done = welcome_sent;
 	bps_fetch_add(&peer->refs, 1);
@@ -186,6 +187,9 @@ static int on_place(void *owner, const struct bps_wire_hdr *hdr, void **ret_dst)
 	struct bps_peer *peer = owner;
 	struct bps_arrival *arrival;
 
+	*ret_dst = peer->greeting;
+	if (hdr->type == BPS_WIRE_HELLO) /* a second one must not spoil the WELCOME */
+		return peer->welcome.owner ? -EBADMSG : 0;
 	*ret_dst = peer->control;
 	if (hdr->type != BPS_WIRE_PUSH)
 		return hdr->payload_bytes <= sizeof(peer->control) ? 0 : -EBADMSG;

@@ -86,7 +86,7 @@ struct bps_peer {
 	struct bps_arrival ping;
 	uint8_t control[BPS_WIRE_CTL_PAYLOAD];
 	struct bps_send welcome;
-	uint8_t welcome_payload[BPS_WIRE_CTL_PAYLOAD];
+	uint8_t greeting[BPS_WIRE_GREETING_BYTES]; /* HELLO's payload, then WELCOME's */
 	char host[BPS_WIRE_HOST_CHARS];
 };
 

@@ -15,6 +15,10 @@
  * sooner where the timeout is short.
  */
 #define PING_NS BPS_NS_PER_S
+/* A HELLO that is lost again and again for so long. */
+#define STUCK_NS (8 * BPS_NS_PER_S)
+
+#define FATE_CHARS (2 * BPS_ADDR_CHARS + 48)
 
 /* -- control messages -- */
 
@@ -52,9 +56,9 @@ static void send_hello(struct bps_uplink *uplink, uint32_t number)
 	memcpy(hello.job, config->job, sizeof(hello.job));
 	snprintf(hello.host, sizeof(hello.host), "%s", config->host);
 	uplink->hello.hdr.type = BPS_WIRE_HELLO;
-	uplink->hello.hdr.payload_bytes =
-		bps_wire_encode_hello(&hello, uplink->hello_payload);
-	uplink->hello.payload = uplink->hello_payload;
+	uplink->hello.hdr.payload_bytes = sizeof(uplink->greeting);
+	bps_wire_encode_hello(&hello, uplink->greeting);
+	uplink->hello.payload = uplink->greeting;
 	send_control(uplink, &uplink->hello);
 }
 
@@ -125,6 +129,9 @@ static int on_place(void *owner, const struct bps_wire_hdr *hdr, void **ret_dst)
 	uint32_t region;
 	uint64_t offset;
 
+	*ret_dst = uplink->greeting;
+	if (hdr->type == BPS_WIRE_WELCOME)
+		return uplink->state == BPS_UPLINK_GREETING ? 0 : -EBADMSG;
 	*ret_dst = uplink->control;
 	if (hdr->type != BPS_WIRE_ANSWER)
 		return hdr->payload_bytes <= sizeof(uplink->control) ? 0 : -EBADMSG;
@@ -167,7 +174,7 @@ static int take_welcome(struct bps_uplink *uplink, const struct bps_wire_hdr *hd
 	struct bps_wire_hello hello;
 	int r;
 
-	r = bps_wire_decode_hello(uplink->control, hdr->payload_bytes, &hello);
+	r = bps_wire_decode_hello(uplink->greeting, hdr->payload_bytes, &hello);
 	if (r < 0 || uplink->state != BPS_UPLINK_GREETING)
 		return -EBADMSG;
 	if (hello.n_slots <= BPS_SPARE_SLOTS ||
@@ -179,6 +186,8 @@ static int take_welcome(struct bps_uplink *uplink, const struct bps_wire_hdr *hd
 		r = bps_push_slots(uplink, hello.n_slots);
 	if (r < 0)
 		return r;
+	if (bps_conn_ends(uplink->conn, &uplink->here, &uplink->there) < 0)
+		uplink->here.bytes = 0;
 	uplink->state = BPS_UPLINK_OPEN;
 	bps_debug("server %s (version %s, host %s) granted %u slots of %u bytes",
 	          uplink->name, hello.version, hello.host, hello.n_slots,
@@ -232,9 +241,9 @@ static int take_refuse(struct bps_uplink *uplink, const struct bps_wire_hdr *hdr
 	char text[384];
 
 	take_text(uplink, hdr, text, sizeof(text));
-	bps_reason_set(&uplink->reason, -ECONNREFUSED, "server %s refused this job: %s",
+	bps_reason_set(&uplink->reason, -EPERM, "server %s refused this job: %s",
 	               uplink->name, text);
-	return -ECONNREFUSED;
+	return -EPERM;
 }
 
 /* It answers a push: the group is finished. */
@@ -331,6 +340,40 @@ static void on_up(void *owner)
 	uplink->heard_ns = uplink->client->now_ns;
 }
 
+/* Whether another connection to the server goes from or to another address. */
+static bool is_one_of_ways(const struct bps_uplink *uplink)
+{
+	struct bps_addr here = uplink->here;
+	uint32_t i;
+
+	for (i = 0; i < uplink->rails->n && here.bytes > 0; i++) {
+		const struct bps_uplink *other = uplink->rails->uplinks[i];
+
+		if (other->here.bytes == 0)
+			continue;
+		bps_addr_set_port(&here, bps_addr_port(&other->here));
+		if (!bps_addr_equal(&other->here, &here) ||
+		    !bps_addr_equal(&other->there, &uplink->there))
+			return true;
+	}
+	return false;
+}
+
+/* What became of the server, as far as this connection can tell. */
+static const char *fate(const struct bps_uplink *uplink, char *buf, size_t bytes)
+{
+	char here[BPS_ADDR_CHARS], there[BPS_ADDR_CHARS];
+
+	if (uplink->state != BPS_UPLINK_OPEN)
+		return "cannot be used";
+	if (!is_one_of_ways(uplink))
+		return "died";
+	snprintf(buf, bytes, "died, or the way from %s to %s broke",
+	         bps_addr_format_host(&uplink->here, here, sizeof(here)),
+	         bps_addr_format(&uplink->there, there, sizeof(there)));
+	return buf;
+}
+
 static void die(struct bps_uplink *uplink)
 {
 	uplink->state = BPS_UPLINK_DEAD;
@@ -360,14 +403,13 @@ static const char *explain_down(int error)
 static void on_down(void *owner, int error)
 {
 	struct bps_uplink *uplink = owner;
+	char text[FATE_CHARS];
 
 	uplink->conn = NULL;
 	if (uplink->reason.error == 0)
 		bps_reason_set(&uplink->reason, error ? error : -ECONNRESET,
 		               "server %s %s (%s)", uplink->name,
-		               uplink->state == BPS_UPLINK_OPEN ? "died"
-		                                                : "cannot be used",
-		               explain_down(error));
+		               fate(uplink, text, sizeof(text)), explain_down(error));
 	die(uplink);
 }
 
@@ -449,6 +491,52 @@ static void send_ping(struct bps_uplink *uplink)
 	send_control(uplink, &uplink->ping);
 }
 
+/* Whether what was sent is lost, again and again, on a connection that is up. */
+static bool is_stuck(const struct bps_uplink *uplink)
+{
+	struct bps_conn_counts counts;
+
+	bps_conn_count(uplink->conn, &counts);
+	return counts.n_unacked > 0 && counts.n_resent > 0;
+}
+
+const char *bps_uplink_silence(const struct bps_uplink *uplink)
+{
+	if (!uplink->up)
+		return "no answer: look for a firewall on the way";
+	if (is_stuck(uplink))
+		return "small packets arrive, large ones are lost: look at the MTU of the "
+		       "cards and of all that is between them";
+	return "it was greeted and says nothing: it hangs, or its large packets are lost "
+	       "(look at the MTU of the cards and of all that is between them)";
+}
+
+static void give_up(struct bps_uplink *uplink, uint64_t silent_ns)
+{
+	bool open = uplink->state == BPS_UPLINK_OPEN;
+	char text[FATE_CHARS];
+
+	bps_reason_set(&uplink->reason, -ETIMEDOUT,
+	               "server %s %s (it has said nothing for %llu s%s%s)", uplink->name,
+	               fate(uplink, text, sizeof(text)),
+	               (unsigned long long)(silent_ns / BPS_NS_PER_S), open ? "" : "; ",
+	               open ? "" : bps_uplink_silence(uplink));
+	bps_conn_close(uplink->conn);
+	uplink->conn = NULL;
+	die(uplink);
+}
+
+/* A server waits no longer than BPS_SERVERD_HELLO_NS for a HELLO that does not arrive. */
+static uint64_t patience_ns(const struct bps_uplink *uplink)
+{
+	uint64_t timeout_ns = uplink->client->config.timeout_ns;
+
+	if (uplink->state == BPS_UPLINK_GREETING && timeout_ns > STUCK_NS &&
+	    is_stuck(uplink))
+		return STUCK_NS;
+	return timeout_ns;
+}
+
 static bool waits_for_server(const struct bps_uplink *uplink)
 {
 	if (uplink->state == BPS_UPLINK_GREETING)
@@ -459,27 +547,19 @@ static bool waits_for_server(const struct bps_uplink *uplink)
 void bps_uplink_tick(struct bps_uplink *uplink)
 {
 	const struct bps_client *client = uplink->client;
-	uint64_t patience_ns = client->config.timeout_ns / 4, silent_ns;
+	uint64_t ping_ns = client->config.timeout_ns / 4, silent_ns;
 
 	if (!uplink->conn || !waits_for_server(uplink))
 		return;
 	if (uplink->heard_ns == 0)
 		uplink->heard_ns = client->now_ns;
-	if (patience_ns > PING_NS)
-		patience_ns = PING_NS;
+	if (ping_ns > PING_NS)
+		ping_ns = PING_NS;
 	silent_ns = client->now_ns - uplink->heard_ns;
-	if (silent_ns >= client->config.timeout_ns) {
-		bps_reason_set(
-			&uplink->reason, -ETIMEDOUT,
-			"server %s %s (it has said nothing for %llu s)", uplink->name,
-			uplink->state == BPS_UPLINK_OPEN ? "died" : "cannot be used",
-			(unsigned long long)(silent_ns / BPS_NS_PER_S));
-		bps_conn_close(uplink->conn);
-		uplink->conn = NULL;
-		die(uplink);
-	} else if (uplink->state == BPS_UPLINK_OPEN && silent_ns >= patience_ns &&
-	           !uplink->ping_sending && !uplink->ping_unanswered &&
-	           client->now_ns - uplink->asked_ns >= patience_ns) {
+	if (silent_ns >= patience_ns(uplink))
+		give_up(uplink, silent_ns);
+	else if (uplink->state == BPS_UPLINK_OPEN && silent_ns >= ping_ns &&
+	         !uplink->ping_sending && !uplink->ping_unanswered &&
+	         client->now_ns - uplink->asked_ns >= ping_ns)
 		send_ping(uplink);
-	}
 }

@@ -60,6 +60,7 @@ struct bps_job_server {
 	struct bps_addr addrs[8];
 	int n_addrs;
 	bool local;
+	uint64_t id; /* which one it is, as it told who reached it; 0: nobody yet */
 	/* Where this process is connected: [n_rails] of BPS_REACH_MAX_RAILS; owned. */
 	struct bps_rail *rails;
 	uint32_t n_rails;

@@ -221,6 +221,10 @@ static bool set_up(struct bps_job *job)
 	snprintf(card->why, sizeof(card->why), "%.*s", BPS_WHY_CHARS - 1, reason.text);
 	if (share_cards(job) < 0 || !all_fine(job))
 		return false;
+	card->error = bps_servers_agree(job, &reason);
+	snprintf(card->why, sizeof(card->why), "%.*s", BPS_WHY_CHARS - 1, reason.text);
+	if (share_cards(job) < 0 || !all_fine(job))
+		return false;
 	card->error = bps_servers_rate(job, &reason);
 	snprintf(card->why, sizeof(card->why), "%.*s", BPS_WHY_CHARS - 1, reason.text);
 	return share_cards(job) == 0 && all_fine(job);

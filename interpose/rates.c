@@ -190,31 +190,6 @@ static int take_said(const struct bps_job *job, double *ret_rates,
 	return 0;
 }
 
-/*
- * Windows are agreed on, so all count with as many rails as any leader has. Of the
- * leaders that have a card that carries nothing one says so: boxes are mostly alike.
- */
-static int share_rails(struct bps_job *job)
-{
-	const struct bps_mpi *mpi = job->mpi;
-	int64_t mine[2] = { 1, job->idle_card[0] ? job->size - job->rank : 0 }, most[2];
-	uint32_t i;
-
-	for (i = 0; i < job->n_servers; i++) {
-		if (job->servers[i].n_rails > mine[0])
-			mine[0] = job->servers[i].n_rails;
-	}
-	if (mpi->Allreduce(mine, most, 2, mpi->type[BPS_MPI_INT64_T], mpi->op[BPS_MAX],
-	                   mpi->comm_world) != mpi->success)
-		return -EIO;
-	job->n_rails = (uint32_t)most[0];
-	if (job->idle_card[0] && mine[1] == most[1])
-		bps_info("%s", job->idle_card);
-	else if (job->idle_card[0])
-		bps_debug("%s", job->idle_card);
-	return 0;
-}
-
 /* Nothing is known of link @i but what it is measured to be. */
 static bool is_open(const struct bps_rates *rates, uint32_t i)
 {
@@ -233,8 +208,6 @@ int bps_servers_rate(struct bps_job *job, struct bps_reason *ret_reason)
 	if (leads)
 		rates->mine[job->box] = (int64_t)bps_servers_nic_rate(job);
 	shared = share_greatest(job, rates->mine, rates->all);
-	if (shared == 0)
-		shared = share_rails(job);
 	for (i = 0; i < n + k; i++) {
 		open = open || is_open(rates, i);
 		if (rates->said[i] == 0)

@@ -137,6 +137,7 @@ struct root {
 	char mixed_version[16];
 	struct bps_addr local;
 	bool local_is_remote; /* local was seen by a rank of another address */
+	bool inside;          /* no other host can reach the addresses that it names */
 	bool refused;         /* for a reason that was said: all hear no */
 };
 
@@ -191,9 +192,11 @@ static int root_describe(struct root *root)
 	                        (unsigned long long)root->nonce, bps_addr_port(&self));
 	if (n > 0)
 		root->local = addrs[0];
+	root->inside = true;
 	for (i = 0; i < n; i++) {
 		char text[BPS_ADDR_CHARS];
 
+		root->inside = root->inside && bps_addr_is_loopback(&addrs[i]);
 		bps_addr_format_host(&addrs[i], text, sizeof(text));
 		if (used + strlen(text) + 2 < limit)
 			used += (size_t)snprintf(root->port_text + used, limit - used,
@@ -277,6 +280,10 @@ static void root_collect(struct root *root)
 
 static void explain_no(const struct root *root)
 {
+	static const char inside[] =
+		". If they are on other hosts: rank 0 takes ranks by loopback alone "
+		"there; name a network that all hosts share, as in "
+		"BPSMPI_INTERFACE=10.0.0.0/8";
 	uint32_t size = root->rv->size, n = 0, r;
 	uint32_t *missing = calloc(size, sizeof(*missing));
 	char list[256] = "";
@@ -296,8 +303,8 @@ static void explain_no(const struct root *root)
 		bps_ranks_format(missing, n, list, sizeof(list));
 	bps_warn("only %u of %u ranks carry libbytepsmpi.so (not: %s); all ranks run "
 	         "without it. Type: mpirun -x LD_PRELOAD=/path/to/libbytepsmpi.so "
-	         "-x BPSMPI_SERVERS ... (a longer start: BPSMPI_INIT_TIMEOUT_S)",
-	         root->n_reported + 1, size, list);
+	         "-x BPSMPI_SERVERS ... (a longer start: BPSMPI_INIT_TIMEOUT_S)%s",
+	         root->n_reported + 1, size, list, root->inside ? inside : "");
 	free(missing);
 }
 

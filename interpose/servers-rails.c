@@ -224,6 +224,24 @@ static void explain_second(struct bps_job *job, const struct bps_netif *card,
 	     from, first->name);
 }
 
+/* As it is where the kernel has another way, or a filter drops what comes by this one. */
+static bool leads_nowhere(int error)
+{
+	return error == -ETIMEDOUT || error == -EHOSTUNREACH || error == -ENETUNREACH;
+}
+
+/* Why a rail failed, and what to do. */
+static const char *why_failed(const struct bps_reason *reason)
+{
+	if (reason->error == -ECONNREFUSED)
+		return "a firewall refuses it, or this address is also another "
+		       "machine's: look there";
+	if (reason->error == -ECONNRESET)
+		return "it was closed at once: see what that server says, or a firewall "
+		       "on the way";
+	return reason->text;
+}
+
 static void explain(struct bps_job *job, const struct bps_engine_trial *trial)
 {
 	const struct bps_rail *rail = &trial->rail;
@@ -231,16 +249,16 @@ static void explain(struct bps_job *job, const struct bps_engine_trial *trial)
 	const struct bps_netif *other = own ? neighbour(job, own) : NULL;
 	char from[BPS_ADDR_CHARS], to[BPS_ADDR_CHARS];
 
-	if (other && trial->reason.error != -ECONNREFUSED && !has_rail(job, rail->card)) {
+	if (other && leads_nowhere(trial->reason.error) && !has_rail(job, rail->card)) {
 		explain_second(job, own, other, trial->name);
 		return;
 	}
 	note(job,
-	     "network card %s (%s) carries nothing to %s of server %s (%.200s): look "
-	     "for a firewall between them, or name the network to use by "
-	     "BPSMPI_INTERFACE",
+	     "network card %s (%s) carries nothing to %s of server %s: %s. "
+	     "BPSMPI_INTERFACE says which cards to use",
 	     rail->card, bps_addr_format_host(&rail->from, from, sizeof(from)),
-	     bps_addr_format(&rail->to, to, sizeof(to)), trial->name, trial->reason.text);
+	     bps_addr_format(&rail->to, to, sizeof(to)), trial->name,
+	     why_failed(&trial->reason));
 }
 
 /* One line a card. */

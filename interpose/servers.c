@@ -40,12 +40,9 @@ static void name_dedicated(struct bps_job *job)
 {
 	uint32_t i;
 
-	for (i = 0; i < job->hosts.n_hosts; i++) {
-		const struct bps_host *host = &job->hosts.hosts[i];
-
-		snprintf(job->servers[i].name, sizeof(job->servers[i].name), "%.120s:%u",
-		         host->name, host->port);
-	}
+	for (i = 0; i < job->hosts.n_hosts; i++)
+		bps_host_format(&job->hosts.hosts[i], job->servers[i].name,
+		                sizeof(job->servers[i].name));
 }
 
 /* One server a box, in the order of boxes. */
@@ -281,6 +278,8 @@ int bps_servers_connect(struct bps_job *job, struct bps_reason *ret_reason)
 		error = resolve(job, ret_reason);
 	if (error == 0)
 		error = bps_servers_greet(job, BPS_SERVERS_ALL, 1, ret_reason);
+	if (error == 0)
+		error = bps_servers_know(job, ret_reason);
 	if (error == 0)
 		error = bps_servers_rails(job);
 	if (error == 0)

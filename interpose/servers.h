@@ -58,6 +58,19 @@ int bps_servers_greet(struct bps_job *job, uint32_t server, uint32_t n_connectio
 int bps_servers_greet_all(struct bps_job *job, struct bps_reason *ret_reason);
 
 /**
+ * bps_servers_know() - a leader's, once it is connected: which servers these are.
+ * Return: 0; -EADDRNOTAVAIL with its reason where one is another than the job uses.
+ */
+int bps_servers_know(struct bps_job *job, struct bps_reason *ret_reason);
+
+/**
+ * bps_servers_agree() - every rank calls it, after the leaders connected: that all of
+ * them use the same servers, and the most rails that one has to any. Before
+ * bps_servers_rate(). Return: as of bps_servers_know(); it may differ from rank to rank.
+ */
+int bps_servers_agree(struct bps_job *job, struct bps_reason *ret_reason);
+
+/**
  * bps_servers_rate() - find out job->rates: what BPSMPI_BANDWIDTH says, else what the
  * kernel says of the box's interface, else by measuring; then also whether several
  * connections to a server carry more, unless BPSMPI_CONNECTIONS says how many there are.

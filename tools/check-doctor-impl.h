@@ -68,6 +68,7 @@ enum bps_doctor_answer {
 	BPS_DOCTOR_TIMED_OUT,   /* likewise */
 	BPS_DOCTOR_UNREACHABLE, /* detail: the kernel's reason */
 	BPS_DOCTOR_SILENT,      /* connected, and then nothing */
+	BPS_DOCTOR_STUCK,       /* connected, and what is sent does not arrive */
 	BPS_DOCTOR_FOREIGN,     /* another program; detail: what it did */
 	BPS_DOCTOR_PROTOCOL,    /* another version's server; detail: which */
 	BPS_DOCTOR_SOFTWARE,    /* the same protocol, another version; detail: which */

@@ -5,6 +5,8 @@
  * gets the HELLO and nothing more.
  */
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +22,7 @@
 #define STEP_NS    (2 * BPS_NS_PER_S) /* to connect, and then to answer */
 #define SLOT_BYTES 1024u
 #define SHOWN      24u /* of what a stranger says */
+#define SAID_BYTES (BPS_WIRE_FULL_HDR + BPS_WIRE_GREETING_BYTES)
 
 /* Open while fd is not -1. Until it is connected, other addresses are tried. */
 struct probe {
@@ -30,7 +33,7 @@ struct probe {
 	bool connected;
 	uint64_t deadline_ns, greeted_ns;
 	uint32_t n_bytes;
-	uint8_t buf[BPS_WIRE_MAX_HDR + BPS_WIRE_CTL_PAYLOAD];
+	uint8_t buf[BPS_WIRE_MAX_HDR + BPS_WIRE_GREETING_BYTES];
 };
 
 static void answer(struct probe *probe, enum bps_doctor_answer answer, const char *detail)
@@ -57,26 +60,28 @@ static void cannot_connect(struct probe *probe, int error)
 /* The next address, until one is at least on its way. */
 static void dial(struct probe *probe)
 {
+	const int room = 2 * SAID_BYTES; /* say() does not wait */
+
 	while (probe->fd < 0 && probe->next < probe->n_addrs) {
 		const struct bps_addr *addr = &probe->addrs[probe->next++];
 
 		probe->deadline_ns = bps_now_ns() + STEP_NS;
 		probe->fd = socket(addr->sa.sa_family,
 		                   SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		(void)setsockopt(probe->fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
 		if (probe->fd < 0 ||
 		    (connect(probe->fd, &addr->sa, addr->bytes) && errno != EINPROGRESS))
 			cannot_connect(probe, errno);
 	}
 }
 
-/* Both parts are small enough for any socket's buffer. */
 static bool say(struct probe *probe, struct bps_wire_hdr *hdr,
                 const struct bps_wire_hello *hello)
 {
-	uint8_t buf[BPS_WIRE_FULL_HDR + BPS_WIRE_HELLO_BYTES];
+	uint8_t buf[SAID_BYTES] = { 0 };
 	uint32_t n;
 
-	hdr->payload_bytes = hello ? BPS_WIRE_HELLO_BYTES : 0;
+	hdr->payload_bytes = hello ? BPS_WIRE_GREETING_BYTES : 0;
 	n = bps_wire_encode(hdr, buf);
 	if (hello)
 		bps_wire_encode_hello(hello, buf + n);
@@ -189,7 +194,7 @@ static void heard(struct probe *probe)
 	answer(probe, BPS_DOCTOR_REJECTS, text);
 }
 
-/* A header and a control message's payload fit the buffer; longer ones are noise. */
+/* A header and a WELCOME fit the buffer; longer messages are noise. */
 static void listen_to(struct probe *probe)
 {
 	ssize_t n = recv(probe->fd, probe->buf + probe->n_bytes,
@@ -205,10 +210,20 @@ static void listen_to(struct probe *probe)
 	heard(probe);
 }
 
+/* Whether what was sent is lost, again and again. */
+static bool is_stuck(const struct probe *probe)
+{
+	struct tcp_info info = { 0 };
+	socklen_t bytes = sizeof(info);
+
+	return getsockopt(probe->fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
+	       info.tcpi_unacked > 0 && info.tcpi_total_retrans > 0;
+}
+
 static void late(struct probe *probe)
 {
 	if (probe->connected) {
-		answer(probe, BPS_DOCTOR_SILENT, "");
+		answer(probe, is_stuck(probe) ? BPS_DOCTOR_STUCK : BPS_DOCTOR_SILENT, "");
 		return;
 	}
 	cannot_connect(probe, ETIMEDOUT);

@@ -125,6 +125,7 @@ static const char *const answers[BPS_DOCTOR_N_ANSWERS] = {
 	[BPS_DOCTOR_TIMED_OUT] = "timed out",
 	[BPS_DOCTOR_UNREACHABLE] = "unreachable",
 	[BPS_DOCTOR_SILENT] = "silent",
+	[BPS_DOCTOR_STUCK] = "large packets lost",
 	[BPS_DOCTOR_FOREIGN] = "foreign",
 	[BPS_DOCTOR_PROTOCOL] = "other protocol",
 	[BPS_DOCTOR_SOFTWARE] = "other version",

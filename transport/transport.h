@@ -61,8 +61,9 @@ struct bps_conn_events {
 
 /* Packets of a connection since its beginning, modulo 2^32. */
 struct bps_conn_counts {
-	uint32_t n_sent;   /* with payload, those sent again included */
-	uint32_t n_resent; /* of those, sent again: taken for lost */
+	uint32_t n_sent;    /* with payload, those sent again included */
+	uint32_t n_resent;  /* of those, sent again: taken for lost */
+	uint32_t n_unacked; /* on their way now */
 };
 
 struct bps_conn_ops {

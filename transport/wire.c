@@ -151,6 +151,8 @@ static uint32_t max_payload(uint8_t type)
 {
 	if (type == BPS_WIRE_PUSH || type == BPS_WIRE_ANSWER)
 		return BPS_WIRE_MAX_PAYLOAD;
+	if (type == BPS_WIRE_HELLO || type == BPS_WIRE_WELCOME)
+		return BPS_WIRE_GREETING_BYTES;
 	return BPS_WIRE_CTL_PAYLOAD;
 }
 

@@ -19,7 +19,7 @@
 #include "transport/addr.h"
 
 #define BPS_WIRE_MAGIC         0x53504254u /* "TBPS" */
-#define BPS_WIRE_VERSION       2
+#define BPS_WIRE_VERSION       3
 #define BPS_WIRE_MIN_HDR       40u    /* a header of the first part alone */
 #define BPS_WIRE_PUSH_HDR      68u    /* of two parts: the least that a PUSH has */
 #define BPS_WIRE_FULL_HDR      80u    /* of all three: the most that we write */
@@ -27,7 +27,7 @@
 #define BPS_WIRE_MAX_SLOTS     65536u /* of a window, spare ones included */
 #define BPS_WIRE_ALIGN         64u    /* unit of an offset */
 #define BPS_WIRE_MAX_PAYLOAD   (64u << 20)
-#define BPS_WIRE_CTL_PAYLOAD   1024u /* bound on the payload of all but PUSH and ANSWER */
+#define BPS_WIRE_CTL_PAYLOAD   1024u /* bound on the payload of the other types */
 #define BPS_WIRE_VERSION_CHARS 16
 #define BPS_WIRE_HOST_CHARS    64
 #define BPS_WIRE_MAX_ADDRS     16u
@@ -100,6 +100,14 @@ struct bps_wire_hello {
 #define BPS_WIRE_HELLO_MOST \
 	(BPS_WIRE_HELLO_BYTES + 8 + 1 + BPS_WIRE_MAX_ADDRS * BPS_WIRE_ADDR_BYTES)
 
+/*
+ * What a HELLO or WELCOME is filled up to with zeros, and the most that we take. Full
+ * packets, up to those of 9000 bytes, have to arrive before a connection is used: there
+ * are ways that lose large packets and carry small ones. With 1500 bytes it is what TCP
+ * sends at once, ten packets.
+ */
+#define BPS_WIRE_GREETING_BYTES (14u << 10)
+
 #define BPS_WIRE_E_MAGIC   1 /* not a peer of ours at all */
 #define BPS_WIRE_E_VERSION 2 /* ours, another version: ret_hdr->version says which */
 #define BPS_WIRE_E_SHORT   3 /* nothing wrong so far; more bytes are needed */
@@ -128,7 +136,8 @@ uint32_t bps_wire_encode(const struct bps_wire_hdr *hdr, uint8_t *buf);
  *
  * Return: 0; BPS_WIRE_E_SHORT; BPS_WIRE_E_MAGIC; BPS_WIRE_E_VERSION; -EBADMSG when a
  * length or type is out of range. Both lengths are bounded when 0 is returned;
- * payload_bytes by BPS_WIRE_CTL_PAYLOAD unless the type is PUSH or ANSWER.
+ * payload_bytes by BPS_WIRE_MAX_PAYLOAD in PUSH and ANSWER, BPS_WIRE_GREETING_BYTES in
+ * HELLO and WELCOME, else by BPS_WIRE_CTL_PAYLOAD.
  */
 int bps_wire_decode(const uint8_t *buf, uint32_t bytes, struct bps_wire_hdr *ret_hdr,
                     uint32_t *ret_hdr_bytes);

@@ -10,8 +10,8 @@ PYTHON = "/usr/bin/python3"
 
 # The first eight bytes of a message: magic, version, type, header bytes.
 OTHER_VERSION = b"TBPS" + bytes([9, 1]) + (96).to_bytes(2, "little")
-HALF_HELLO = b"TBPS" + bytes([2, 1]) + (40).to_bytes(2, "little") + bytes(20)
-HUGE = b"TBPS" + bytes([2, 4]) + (68).to_bytes(2, "little") + b"\xff" * 60
+HALF_HELLO = b"TBPS" + bytes([3, 1]) + (40).to_bytes(2, "little") + bytes(20)
+HUGE = b"TBPS" + bytes([3, 4]) + (68).to_bytes(2, "little") + b"\xff" * 60
 
 LISTEN = """
 import socket, sys
@@ -235,6 +235,9 @@ CASES = [
     ("a list in a file of rank 0's host", missing_file),
     ("an interface that is not there", native(
         {"BPSMPI_INTERFACE": "nope"}, "BPSMPI_INTERFACE.*nope.*eth0 10.77", lines=1)),
+    ("an interface that other hosts do not reach", native(
+        {"BPSMPI_INTERFACE": "lo", "BPSMPI_INIT_TIMEOUT_S": "2"},
+        "loopback alone.*BPSMPI_INTERFACE=10", lines=2)),
     ("rank 0's settings rule", rank_0_rules),
     ("a rank without the library", lacking(2, "not: 2.*mpirun -x LD_PRELOAD")),
     ("rank 0 without the library", lacking(0, "rank 0 does not.*mpirun -x LD_PRELOAD")),

@@ -137,6 +137,24 @@ def six_between(lab):
     carried(lab, "eth0", ("h1", "h2"), "colocated", {"BPSMPI_INTERFACE": "fd77::/32"})
 
 
+def two_behind_one(lab):
+    """One address leads the boxes to two servers: each would wait for the other's box."""
+    s1 = address(lab, "s1", "eth0")
+    rule = ("OUTPUT", "-p", "tcp", "-d", s1, "--dport", "7000", "-j", "DNAT", "--to",
+            s1 + ":7001")
+    try:
+        lab.on("h2", "iptables", "-w", "-t", "nat", "-A", *rule)
+        lab.serve("s1")
+        lab.serve("s1", "--port", "7001")
+        for more in ({}, {"BPSMPI_BANDWIDTH": "1Gbit"}):
+            lab.job("h1:2,h2:1", "sums", "-n", "4", "100000",
+                    env=dict(more, BPSMPI_SERVERS=s1)).check_native(
+                r"rank [02] on h[12]: server %s:7000.* is another one here than for "
+                "other hosts" % s1)
+    finally:
+        lab.on("h2", "iptables", "-w", "-t", "nat", "-D", *rule, check=False)
+
+
 def sub_communicators(lab):
     """Leaders of sub-communicators that lead no box keep to the interface too."""
     env = {"BPSMPI_INTERFACE": "eth1", "BPSMPI_THRESHOLD_BYTES": "1"}
@@ -228,6 +246,7 @@ CASES = [
     ("D01 interface and sub-communicators", sub_communicators),
     ("D01 two NICs in one network", one_subnet),
     ("D01 a server's interface that is not there", unknown_on_server),
+    ("D01 one address, two servers", two_behind_one),
     ("several connections, given", connections_given),
     ("IPv6 servers", six),
     ("IPv6 between ranks", six_between),

@@ -187,6 +187,82 @@ def walled_off(lab):
         lab.on("s1", "iptables", "-w", "-D", *rule, check=False)
 
 
+@contextlib.contextmanager
+def losing(lab, chain, nic):
+    """Packets of s1 over 600 bytes by this card vanish, on their way in or out."""
+    flag = "-i" if chain == "INPUT" else "-o"
+    rule = (chain, flag, nic, "-p", "tcp", "-m", "length", "--length", "600:65535",
+            "-j", "DROP")
+    try:
+        lab.on("s1", "iptables", "-w", "-A", *rule)
+        yield
+    finally:
+        lab.on("s1", "iptables", "-w", "-D", *rule, check=False)
+
+
+def small_alone(chain):
+    """The second card carries small packets alone, to the server or from it: given up."""
+    why = "large ones are lost" if chain == "INPUT" else "its large packets are lost"
+
+    def case(lab):
+        with losing(lab, chain, "eth1"):
+            for more in ({}, {"BPSMPI_BANDWIDTH": "1Gbit"}):
+                env = dedicated(lab, **more)
+                counters = Counters(lab, ("s1",))
+                job = run(lab, "1 dedicated", env, quiet=False)
+                counters.check_one("eth0")
+                job.check_lines(r"network card eth1 \(%s\) carries nothing to %s:7000 "
+                                r"of server .*%s.*MTU" % (
+                                    address(lab, "h1", "eth1"),
+                                    address(lab, "s1", "eth1"), why), lines=1)
+                if job.seconds > 15:
+                    raise CaseError("it took %.1f s" % job.seconds)
+                lab.clear()
+    return case
+
+
+def turned_away(option, value, why):
+    """The server has room for one connection of each box: it says why it takes no more."""
+    def case(lab):
+        env = dedicated(lab, option, value, BPSMPI_WINDOW_BYTES="4M",
+                        BPSMPI_PARTITION_BYTES="256K", BPSMPI_BANDWIDTH="1Gbit")
+        counters = Counters(lab, ("s1",))
+        job = run(lab, "1 dedicated", env, quiet=False)
+        counters.check_one("eth0")
+        job.check_lines(r"network card eth1 \(%s\) carries nothing to %s:7000 of server "
+                        r".*%s.* BPSMPI_INTERFACE says which cards to use$" % (
+                            address(lab, "h1", "eth1"), address(lab, "s1", "eth1"), why),
+                        lines=1)
+    return case
+
+
+def no_card_for_large(lab):
+    """The one card that is named loses large packets: told before the server gives up."""
+    with losing(lab, "INPUT", "eth0"):
+        env = dedicated(lab, BPSMPI_INTERFACE="eth0")
+        lab.job("h1:2,h2:1", "sums", "-n", "4", "100000", env=env, mca=MCA).check_native(
+            r"cannot be used \(it has said nothing for 8 s; small packets arrive, "
+            "large ones are lost: look at the MTU")
+
+
+def lost_in_the_middle(lab):
+    """A card of the server is lost in mid-job: the way that broke is named."""
+    env = dedicated(lab, BPSMPI_TIMEOUT_S="3")
+    job = lab.job("h1:1,h2:1", "sums", "-t", "30", str(BYTES), env=env, mca=MCA)
+    job.pids()
+    ways = "|".join(address(lab, x, "eth1") for x in ("h1", "h2"))
+    rule = ("INPUT", "-i", "eth1", "-j", "DROP")
+    try:
+        lab.on("s1", "iptables", "-w", "-A", *rule)
+        job.wait()
+        if job.status == 0 or not job.output.find(
+                r"server .* died, or the way from (%s) to %s:7000 broke" % (
+                    ways, address(lab, "s1", "eth1"))):
+            raise CaseError("status %d:\n%s" % (job.status, job.said()))
+    finally:
+        lab.on("s1", "iptables", "-w", "-D", *rule, check=False)
+
+
 def answering(lab):
     """Each card answers for the other's address, so that chance would decide."""
     left_out(lab, 0, own_arp=False)
@@ -297,6 +373,14 @@ CASES = [
     ("D01 two cards in one network, strict filter of the server", filtered_there),
     ("D01 two cards in one network, strict filter and rules", both_in_one(1, True)),
     ("D01 a firewall before the second card", walled_off),
+    ("D01 a second card that loses large packets to the server", small_alone("INPUT")),
+    ("D01 a second card that loses large packets of the server", small_alone("OUTPUT")),
+    ("a server without memory for a second card",
+     turned_away("--memory", "30M", "refused this job: the memory bound .*CONNECTIONS")),
+    ("a server that takes no more connections",
+     turned_away("--max-connections", "2", "closed at once: see what that server says")),
+    ("D01 the only card loses large packets", no_card_for_large),
+    ("D01 a card that fails in mid-job", lost_in_the_middle),
     ("D01 one of two cards in one network is named", one_named),
     ("two cards at the server alone", two_at_the_server),
     ("two cards at the boxes alone", one_at_the_server),

@@ -84,6 +84,17 @@ static void ipv6(void **state)
 	            "cpu01 7000 cpu02 7000 fd00::2 7001 10.0.0.5 7000");
 }
 
+static void as_people_write_them(void **state)
+{
+	const struct bps_host name = { "cpu3", 7000 }, six = { "fd00::2", 65535 };
+	char text[BPS_HOST_BYTES + 8];
+
+	(void)state;
+	assert_string_equal(bps_host_format(&name, text, sizeof(text)), "cpu3:7000");
+	assert_string_equal(bps_host_format(&six, text, sizeof(text)), "[fd00::2]:65535");
+	assert_string_equal(bps_host_format(&six, text, 6), "[fd00");
+}
+
 static void wrong_entries_say_what_is_wrong(void **state)
 {
 	static const struct {
@@ -246,6 +257,7 @@ int main(void)
 		cmocka_unit_test(plain_entries),
 		cmocka_unit_test(ranges),
 		cmocka_unit_test(ipv6),
+		cmocka_unit_test(as_people_write_them),
 		cmocka_unit_test(wrong_entries_say_what_is_wrong),
 		cmocka_unit_test(limits),
 		cmocka_unit_test(many_brackets_end_soon),

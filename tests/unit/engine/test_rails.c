@@ -23,6 +23,8 @@ struct fake {
 	struct bps_wire_hdr pushes[MOST_PARTS]; /* that were not answered */
 	struct bps_send *queued[MOST_PARTS];    /* done() is due */
 	uint32_t n_queued;
+	struct bps_conn_counts counts;
+	uint16_t net; /* its way is from 10.0.net.1 to 10.0.net.9:7000; 0: it has none */
 };
 
 static void sent(struct fake *fake)
@@ -42,6 +44,7 @@ static void fake_send(struct bps_conn *conn, struct bps_send *send)
 	assert_false(fake->closed);
 	if (send->hdr.type == BPS_WIRE_HELLO) {
 		fake->n_hellos++;
+		assert_int_equal(send->hdr.payload_bytes, 14 << 10);
 		assert_int_equal(bps_wire_decode_hello(send->payload,
 		                                       send->hdr.payload_bytes, &hello),
 		                 0);
@@ -62,7 +65,39 @@ static void fake_close(struct bps_conn *conn)
 	((struct fake *)conn)->closed = true;
 }
 
-static const struct bps_conn_ops fake_ops = { .send = fake_send, .close = fake_close };
+static void fake_count(const struct bps_conn *conn, struct bps_conn_counts *ret_counts)
+{
+	*ret_counts = ((const struct fake *)conn)->counts;
+}
+
+static void make_addr(struct bps_addr *addr, uint32_t address, uint16_t port)
+{
+	*addr = (struct bps_addr){ .bytes = sizeof(addr->in) };
+	addr->in.sin_family = AF_INET;
+	addr->in.sin_addr.s_addr = htonl(address);
+	bps_addr_set_port(addr, port);
+}
+
+/* Each connection has another port here, as they have. */
+static int fake_ends(const struct bps_conn *conn, struct bps_addr *ret_here,
+                     struct bps_addr *ret_there)
+{
+	const struct fake *fake = (const struct fake *)conn;
+
+	if (fake->net == 0)
+		return -ENOTCONN;
+	make_addr(ret_here, 0x0a000001 | (uint32_t)fake->net << 8,
+	          (uint16_t)(40000 + fake->number));
+	make_addr(ret_there, 0x0a000009 | (uint32_t)fake->net << 8, 7000);
+	return 0;
+}
+
+static const struct bps_conn_ops fake_ops = {
+	.send = fake_send,
+	.close = fake_close,
+	.count = fake_count,
+	.ends = fake_ends,
+};
 
 static void say(struct fake *fake, const struct bps_wire_hdr *hdr, const void *payload)
 {
@@ -88,14 +123,10 @@ static int welcome_from(struct fake *fake, uint64_t server)
 	};
 	struct bps_wire_hdr hdr = { .type = BPS_WIRE_WELCOME };
 	const struct bps_conn_events *events = fake->conn.events;
-	struct bps_addr *addr = &hello.addrs[0].addr;
 	uint8_t payload[BPS_WIRE_HELLO_MOST];
 	void *dst;
 
-	addr->in.sin_family = AF_INET;
-	addr->bytes = sizeof(addr->in);
-	addr->in.sin_addr.s_addr = htonl(0x0a000001);
-	bps_addr_set_port(addr, 7000);
+	make_addr(&hello.addrs[0].addr, 0x0a000001, 7000);
 	events->up(fake->conn.owner);
 	hdr.payload_bytes = bps_wire_encode_hello(&hello, payload);
 	sent(fake);
@@ -345,7 +376,7 @@ static void one_refused_is_told_and_can_be_dropped(void **state)
 	welcome(&bench.fakes[0]);
 	assert_int_equal(bps_client_status(bench.client, 0, NULL), -EINPROGRESS);
 	refuse(&bench.fakes[1]);
-	assert_int_equal(bps_client_status(bench.client, 0, &reason), -ECONNREFUSED);
+	assert_int_equal(bps_client_status(bench.client, 0, &reason), -EPERM);
 	assert_non_null(strstr(reason->text, "no"));
 	bps_client_keep(bench.client, 0, 1);
 	assert_int_equal(bps_client_status(bench.client, 0, NULL), 0);
@@ -406,7 +437,7 @@ static void one_in_the_middle_is_dropped(void **state)
 	refuse(&bench.fakes[1]);
 	welcome(&bench.fakes[2]);
 	assert_int_equal(bps_client_look(bench.client, 0, 1, &look), 0);
-	assert_int_equal(look.status, -ECONNREFUSED);
+	assert_int_equal(look.status, -EPERM);
 	assert_int_equal(look.here.bytes, 0);
 	bps_client_drop(bench.client, 0, 1);
 	assert_int_equal(bps_client_status(bench.client, 0, NULL), 0);
@@ -438,6 +469,8 @@ static void another_server_is_not_the_same(void **state)
 	(void)state;
 	open_bench(&bench, 3);
 	assert_int_equal(bps_client_told(bench.client, 0, &addrs), 0);
+	assert_int_equal(bps_client_id(bench.client, 0), 0);
+	assert_int_equal(bps_client_id(bench.client, 1), 0);
 	assert_int_equal(welcome_from(&bench.fakes[0], 7), 0);
 	assert_int_equal(bps_client_told(bench.client, 0, &addrs), 1);
 	assert_int_equal(bps_addr_port(&addrs[0].addr), 7000);
@@ -448,7 +481,80 @@ static void another_server_is_not_the_same(void **state)
 	assert_non_null(strstr(reason->text, "another server"));
 	bps_client_keep(bench.client, 0, 2);
 	assert_int_equal(bps_client_status(bench.client, 0, NULL), 0);
+	assert_int_equal(bps_client_id(bench.client, 0), 7);
 	close_bench(&bench);
+}
+
+/* The 8 s of a HELLO that does not arrive: 10 s are all that a server gives it. */
+static void a_hello_that_is_lost_is_given_up(void **state)
+{
+	const struct bps_reason *reason;
+	struct bps_connection look;
+	struct bench bench;
+
+	(void)state;
+	open_bench(&bench, 2);
+	assert_int_equal(bps_client_look(bench.client, 0, 0, &look), 0);
+	assert_non_null(strstr(look.silence, "firewall"));
+	welcome(&bench.fakes[0]);
+	assert_int_equal(bps_client_look(bench.client, 0, 0, &look), 0);
+	assert_null(look.silence);
+	bps_client_tick(bench.client, BPS_NS_PER_S);
+	bench.fakes[1].conn.events->up(bench.fakes[1].conn.owner);
+	assert_int_equal(bps_client_look(bench.client, 0, 1, &look), 0);
+	assert_non_null(strstr(look.silence, "it hangs, or its large packets"));
+	bench.fakes[1].counts = (struct bps_conn_counts){ .n_sent = 10, .n_unacked = 10 };
+	bps_client_tick(bench.client, 10 * BPS_NS_PER_S);
+	assert_int_equal(bps_client_status(bench.client, 0, NULL), -EINPROGRESS);
+	bench.fakes[1].counts.n_resent = 3;
+	assert_int_equal(bps_client_look(bench.client, 0, 1, &look), 0);
+	assert_non_null(strstr(look.silence, "large ones are lost: look at the MTU"));
+	bps_client_tick(bench.client, 10 * BPS_NS_PER_S);
+	assert_int_equal(bps_client_status(bench.client, 0, &reason), -ETIMEDOUT);
+	assert_non_null(strstr(reason->text, "server s cannot be used"));
+	assert_non_null(strstr(reason->text, "look at the MTU"));
+	assert_true(bench.fakes[1].closed);
+	bps_client_keep(bench.client, 0, 1);
+	close_bench(&bench);
+}
+
+/* What is said when the last of @n connections, at @nets, breaks in mid-op. */
+static void break_last(struct bench *bench, const uint16_t *nets, uint32_t n, char *text)
+{
+	struct fake *last = &bench->fakes[n - 1];
+	uint32_t i;
+
+	open_bench(bench, n);
+	for (i = 0; i < n; i++) {
+		bench->fakes[i].net = nets[i];
+		welcome(&bench->fakes[i]);
+	}
+	start(bench, 8, 4);
+	sent(last);
+	may_fail = true;
+	last->conn.events->down(last->conn.owner, -EHOSTUNREACH);
+	last->n_open = 0;
+	assert_true(finished);
+	strcpy(text, bench->group.broken.text);
+	bps_group_leave(bench->client, &bench->group);
+	bps_client_keep(bench->client, 0, n - 1);
+	may_fail = false;
+	close_bench(bench);
+}
+
+static void a_way_that_breaks_is_named(void **state)
+{
+	char text[BPS_REASON_CHARS];
+	struct bench bench;
+
+	(void)state;
+	break_last(&bench, (uint16_t[]){ 1, 1, 2 }, 3, text);
+	assert_non_null(strstr(text, "server s died, or the way from 10.0.2.1 to "
+	                             "10.0.2.9:7000 broke (it cannot be reached"));
+	break_last(&bench, (uint16_t[]){ 1, 1 }, 2, text);
+	assert_non_null(strstr(text, "server s died (it cannot be reached"));
+	break_last(&bench, (uint16_t[]){ 0, 0 }, 2, text);
+	assert_non_null(strstr(text, "server s died (it cannot be reached"));
 }
 
 static void there_is_a_most(void **state)
@@ -476,6 +582,8 @@ int main(void)
 		cmocka_unit_test(what_a_dead_one_owed_is_forgotten),
 		cmocka_unit_test(one_in_the_middle_is_dropped),
 		cmocka_unit_test(another_server_is_not_the_same),
+		cmocka_unit_test(a_hello_that_is_lost_is_given_up),
+		cmocka_unit_test(a_way_that_breaks_is_named),
 		cmocka_unit_test(there_is_a_most),
 	};
 

@@ -277,6 +277,8 @@ static void each_answer_of_a_server(void **state)
 		{ BPS_DOCTOR_UNREACHABLE, "No route to host",
 		  "not reachable: No route to host", "no route leads there" },
 		{ BPS_DOCTOR_SILENT, "", "then nothing comes", "'sport = :7005'" },
+		{ BPS_DOCTOR_STUCK, "", ": small packets arrive there, large ones",
+		  "MTU" },
 		{ BPS_DOCTOR_FOREIGN, "it says 'SSH-2'",
 		  ": not a bpsmpi-server: it says 'SSH-2'", "'sport = :7005'" },
 		{ BPS_DOCTOR_PROTOCOL, "protocol 9", ": of another version",

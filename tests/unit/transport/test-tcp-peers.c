@@ -334,7 +334,7 @@ static void test_version_1(void **state)
 	buf[8] = 112;
 	peer_write(peer, buf, 96 + 112);
 	expect_down(peer, -EPROTONOSUPPORT);
-	expect_log(peer, "speaks protocol 1, we speak 2: install the same version of "
+	expect_log(peer, "speaks protocol 1, we speak 3: install the same version of "
 	                 "bytepsmpi on both sides");
 	n = recv(peer->fd, buf, sizeof(buf) - 1, MSG_DONTWAIT);
 	assert_true(n > 40);
@@ -342,7 +342,7 @@ static void test_version_1(void **state)
 	assert_int_equal(hdr.type, BPS_WIRE_REFUSE);
 	buf[n] = 0;
 	assert_string_equal((char *)buf + hdr_bytes,
-	                    "you speak protocol 1, this server 2: "
+	                    "you speak protocol 1, this server 3: "
 	                    "install the same version");
 }
 
@@ -356,10 +356,10 @@ static void test_other_version(void **state)
 
 	/* Longer than what we look at: closing must not make the answer undone. */
 	make_message(buf, 0, 300, 0);
-	buf[4] = 3;
+	buf[4] = 4;
 	peer_write(peer, buf, BPS_WIRE_MIN_HDR + 300);
 	expect_down(peer, -EPROTONOSUPPORT);
-	expect_log(peer, "speaks protocol 3, we speak 2");
+	expect_log(peer, "speaks protocol 4, we speak 3");
 	n = recv(peer->fd, buf, sizeof(buf), MSG_DONTWAIT);
 	assert_true(n > (ssize_t)BPS_WIRE_MIN_HDR);
 	assert_int_equal(bps_wire_decode(buf, (uint32_t)n, &hdr, &hdr_bytes), 0);
@@ -577,7 +577,7 @@ static void test_dial_noise(void **state)
 static void test_dial_other_version(void **state)
 {
 	dial_and_answer("TBPS\1\3\x60", 8, -EPROTONOSUPPORT,
-	                "speaks protocol 1, we speak 2");
+	                "speaks protocol 1, we speak 3");
 }
 
 #define PEER_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)

@@ -36,7 +36,7 @@ static const struct bps_wire_hdr sample = {
 
 /* Written down here by hand, so that a change of the format cannot go unseen. */
 #define FIRST_HEX(type, bytes)                                     \
-	"5442505302" type bytes                                    \
+	"5442505303" type bytes                                    \
 	"00040302011211141328272625242322213837363534333231444342" \
 	"411d1c1b1a"
 #define SECOND_HEX "545352518281a2a1686766656463626191929394c2c1e2e1d4d3d2d1"
@@ -73,7 +73,7 @@ static struct bps_wire_hdr expected_of(const struct bps_wire_hdr *hdr)
 {
 	struct bps_wire_hdr want = {
 		.type = hdr->type,
-		.version = 2,
+		.version = 3,
 		.payload_bytes = hdr->payload_bytes,
 		.slot = hdr->slot,
 		.member = hdr->member,
@@ -86,7 +86,7 @@ static struct bps_wire_hdr expected_of(const struct bps_wire_hdr *hdr)
 	if (hdr->type != BPS_WIRE_PUSH)
 		return want;
 	want = *hdr;
-	want.version = 2;
+	want.version = 3;
 	if (hdr->acked > hdr->op || hdr->op - hdr->acked > 65534)
 		want.acked = 0;
 	if (hdr->dead_n == 0)
@@ -282,7 +282,8 @@ static void test_payload_bounds(void **state)
 {
 	for (uint8_t type = 1; type < BPS_WIRE_N_TYPES; type++) {
 		bool data = type == BPS_WIRE_PUSH || type == BPS_WIRE_ANSWER;
-		uint32_t max = data ? BPS_WIRE_MAX_PAYLOAD : BPS_WIRE_CTL_PAYLOAD;
+		bool greets = type == BPS_WIRE_HELLO || type == BPS_WIRE_WELCOME;
+		uint32_t max = data ? 64u << 20 : greets ? 14u << 10 : 1024;
 
 		assert_int_equal(decode_type(type, 0), 0);
 		assert_int_equal(decode_type(type, max), 0);
@@ -307,7 +308,7 @@ static void test_first_bytes(void **state)
 	assert_int_equal(decode_first("", &hdr), BPS_WIRE_E_SHORT);
 	assert_int_equal(decode_first("T", &hdr), BPS_WIRE_E_SHORT);
 	assert_int_equal(decode_first("TBPS", &hdr), BPS_WIRE_E_SHORT);
-	assert_int_equal(decode_first("TBPS\2", &hdr), BPS_WIRE_E_SHORT);
+	assert_int_equal(decode_first("TBPS\3", &hdr), BPS_WIRE_E_SHORT);
 	assert_int_equal(decode_first("G", &hdr), BPS_WIRE_E_MAGIC);
 	assert_int_equal(decode_first("TBPX", &hdr), BPS_WIRE_E_MAGIC);
 	assert_int_equal(decode_first("TBPS\7", &hdr), BPS_WIRE_E_VERSION);
@@ -455,7 +456,7 @@ static void test_random(void **state)
 		uint32_t hdr_bytes, bytes;
 
 		bps_prng_fill(&prng, buf, sizeof(buf));
-		memcpy(buf, "TBPS\2", 5);
+		memcpy(buf, "TBPS\3", 5);
 		buf[5] %= 16;
 		buf[7] %= 4;
 		buf[11] %= 8;
