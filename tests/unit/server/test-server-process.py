@@ -17,7 +17,9 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", ".."))
+from functions import check, run_all  # noqa: E402
 
 SERVER, PUSHLOOP = sys.argv[1:3]
 HDR_BYTES, PUSH_HDR_BYTES = 40, 68
@@ -101,11 +103,6 @@ def check_job(process, seconds=60):
     output = process.communicate(timeout=seconds)[0]
     check(process.returncode == 0 and output.startswith("ok: "), output)
     return int(output.split()[1])
-
-
-def check(condition, what=""):
-    if not condition:
-        raise AssertionError(what)
 
 
 def header(kind, payload_bytes=0, version=3, op_bytes=0, slot=0, n_members=1):
@@ -410,25 +407,7 @@ def test_memory_bound():
 
 
 def main():
-    tests = [(name, function) for name, function in globals().items()
-             if name.startswith("test_") and callable(function)]
-    wanted = sys.argv[3:]
-    tests = [t for t in tests if not wanted or t[0] in wanted]
-    failed = 0
-    print(f"1..{len(tests)}", flush=True)
-    for number, (name, function) in enumerate(tests, 1):
-        try:
-            function()
-            print(f"ok {number} - {name}", flush=True)
-        except Exception as error:  # a test that broke is a test that failed
-            failed += 1
-            lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
-                     if frame.filename == __file__ and frame.name != "check"]
-            print(f"not ok {number} - {name}")
-            print(f"# lines {lines[1:]}: {type(error).__name__}:", flush=True)
-            for text in str(error).splitlines():
-                print(f"# {text}", flush=True)
-    return failed > 0
+    return run_all(globals(), sys.argv[3:])
 
 
 if __name__ == "__main__":

@@ -17,24 +17,17 @@ import subprocess
 import sys
 import tempfile
 import termios
-import traceback
 
 from boxes import Box, Node, Package, facts, random_box, ranges
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", ".."))
+from functions import Skip, check, run_all  # noqa: E402
 
 CHECK = sys.argv[1]
 FINE, WRONG, CANNOT = 0, 1, 2
 FOLDER = tempfile.TemporaryDirectory(prefix="bpsmpi-boxes-")
 FILE = os.path.join(FOLDER.name, "box.xml")
 ENV = {k: v for k, v in os.environ.items() if not k.startswith(("BPSMPI_", "HWLOC_"))}
-
-
-class Skip(Exception):
-    pass
-
-
-def check(condition, what=""):
-    if not condition:
-        raise AssertionError(what)
 
 
 def run(*args, status=FINE, env=(), **how):
@@ -532,27 +525,10 @@ def test_json_is_alone():
 
 
 def main():
-    tests = [(name, function) for name, function in globals().items()
-             if name.startswith("test_") and callable(function)]
-    wanted = sys.argv[2:]
-    tests = [t for t in tests if not wanted or t[0] in wanted]
     if json.loads(run("--json")[0])["source"] == "flat":
         print("1..0 # SKIP no hwloc 2 here")
         return 0
-    failed = 0
-    print(f"1..{len(tests)}", flush=True)
-    for number, (name, function) in enumerate(tests, 1):
-        try:
-            function()
-            print(f"ok {number} - {name}", flush=True)
-        except Skip as reason:
-            print(f"ok {number} - {name} # SKIP {reason}", flush=True)
-        except Exception as error:  # a test that broke is a test that failed
-            failed += 1
-            print(f"not ok {number} - {name}")
-            for text in traceback.format_exception(error):
-                print("# " + text.rstrip().replace("\n", "\n# "), flush=True)
-    return failed > 0
+    return run_all(globals(), sys.argv[2:])
 
 
 if __name__ == "__main__":
