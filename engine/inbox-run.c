@@ -197,8 +197,9 @@ static bool work(struct bps_inbox_walk *walk)
 }
 
 /* Nothing but what work() looks at, and whether all is over. */
-static bool has_work(const struct bps_inbox_walk *walk)
+static bool has_work(void *owner)
 {
+	const struct bps_inbox_walk *walk = owner;
 	uint32_t step;
 
 	for (step = walk->n_steps; step-- > 0;) {
@@ -210,31 +211,15 @@ static bool has_work(const struct bps_inbox_walk *walk)
 
 /* -- waiting -- */
 
-static bool has_come(const void *owner, uint32_t rank)
+static bool has_come(void *owner, uint32_t rank)
 {
-	const struct bps_inbox *inbox = owner;
+	const struct bps_inbox *inbox = ((const struct bps_inbox_walk *)owner)->inbox;
 
 	return bps_load_relaxed(&inbox->counts[rank].of[BPS_ENTERED]) >= inbox->n_calls;
 }
 
-static void warn_late(const struct bps_inbox_walk *walk,
-                      const struct bps_stage_wait *wait, uint64_t waited_ns)
-{
-	const struct bps_inbox *inbox = walk->inbox;
-	const struct bps_late late = {
-		.call = walk->call->name,
-		.comm = walk->call->comm,
-		.n_ranks = inbox->shape.n_ranks,
-		.rank = inbox->rank,
-		.has_come = has_come,
-		.owner = inbox,
-	};
-
-	bps_late_warn(&late, wait, waited_ns);
-}
-
 /* A short wait without a sleep; true: there is work. */
-static bool poll(const struct bps_inbox_walk *walk)
+static bool poll(struct bps_inbox_walk *walk)
 {
 	uint64_t until_ns = bps_now_ns() + POLL_NS;
 	int i;
@@ -254,32 +239,21 @@ static bool poll(const struct bps_inbox_walk *walk)
 	return false;
 }
 
-static void wait_for_work(const struct bps_inbox_walk *walk,
-                          const struct bps_stage_wait *wait)
+static void wait_for_work(struct bps_inbox_walk *walk, const struct bps_stage_wait *wait)
 {
-	struct bps_event *event = &walk->inbox->shared->event;
-	uint64_t since_ns, warned_ns, nap_ns, now_ns;
+	const struct bps_late late = {
+		.call = walk->call->name,
+		.comm = walk->call->comm,
+		.n_ranks = walk->inbox->shape.n_ranks,
+		.rank = walk->inbox->rank,
+		.has_come = has_come,
+		.has_work = has_work,
+		.owner = walk,
+	};
 
 	bps_inbox_say(walk->inbox);
-	if (poll(walk))
-		return;
-	nap_ns = wait->idle(wait->owner);
-	since_ns = warned_ns = bps_now_ns();
-	while (!has_work(walk)) {
-		uint32_t seq = bps_event_prepare(event);
-
-		if (has_work(walk)) {
-			bps_event_cancel(event);
-			return;
-		}
-		bps_event_wait(event, seq, nap_ns);
-		nap_ns = wait->idle(wait->owner);
-		now_ns = bps_now_ns();
-		if (now_ns - warned_ns < wait->warn_ns)
-			continue;
-		warn_late(walk, wait, now_ns - since_ns);
-		warned_ns = now_ns;
-	}
+	if (!poll(walk))
+		bps_late_wait(&late, &walk->inbox->shared->event, wait);
 }
 
 /* -- a call -- */

@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-void bps_late_warn(const struct bps_late *late, const struct bps_stage_wait *wait,
-                   uint64_t waited_ns)
+static void warn(const struct bps_late *late, const struct bps_stage_wait *wait,
+                 uint64_t waited_ns)
 {
 	char list[512] = "", name[64];
 	size_t used = 0;
@@ -30,4 +30,27 @@ void bps_late_warn(const struct bps_late *late, const struct bps_stage_wait *wai
 		bps_warn("%s on %s has waited %llu s for %s; going on waiting",
 		         late->call, late->comm,
 		         (unsigned long long)(waited_ns / BPS_NS_PER_S), list);
+}
+
+void bps_late_wait(const struct bps_late *late, struct bps_event *event,
+                   const struct bps_stage_wait *wait)
+{
+	uint64_t since_ns = bps_now_ns(), warned_ns = since_ns, now_ns;
+	uint64_t nap_ns = wait->idle(wait->owner);
+	uint32_t seq;
+
+	while (!late->has_work(late->owner)) {
+		seq = bps_event_prepare(event);
+		if (late->has_work(late->owner)) {
+			bps_event_cancel(event);
+			return;
+		}
+		bps_event_wait(event, seq, nap_ns);
+		nap_ns = wait->idle(wait->owner);
+		now_ns = bps_now_ns();
+		if (now_ns - warned_ns < wait->warn_ns)
+			continue;
+		warn(late, wait, now_ns - since_ns);
+		warned_ns = now_ns;
+	}
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/atomic.h"
-#include "base/clock.h"
 #include "engine/client-impl.h"
 #include "engine/late.h"
 #include "engine/mix.h"
@@ -356,8 +355,10 @@ static bool work(struct walk *walk)
 }
 
 /* Nothing but what work() looks at; used between announcing a sleep and sleeping. */
-static bool has_work(struct walk *walk)
+static bool has_work(void *owner)
 {
+	struct walk *walk = owner;
+
 	return bps_load_relaxed(&walk->stage->shared->failed) || can_copy(walk) ||
 	       can_make(walk) || can_stage(walk);
 }
@@ -373,51 +374,26 @@ static bool failed(const struct bps_stage *stage, struct bps_reason *ret_reason)
 	return true;
 }
 
-static bool has_come(const void *owner, uint32_t rank)
+static bool has_come(void *owner, uint32_t rank)
 {
-	const struct bps_stage *stage = owner;
+	const struct bps_stage *stage = ((const struct walk *)owner)->stage;
 
 	return bps_load_relaxed(&stage->ranks[rank].entered) >= stage->n_calls;
 }
 
-static void warn_late(const struct walk *walk, const struct bps_stage_wait *wait,
-                      uint64_t waited_ns)
+static void wait_for_work(struct walk *walk, const struct bps_stage_wait *wait)
 {
-	const struct bps_stage *stage = walk->stage;
 	const struct bps_late late = {
 		.call = walk->call->name,
 		.comm = walk->call->comm,
-		.n_ranks = stage->shape.n_ranks,
-		.rank = stage->rank,
+		.n_ranks = walk->stage->shape.n_ranks,
+		.rank = walk->stage->rank,
 		.has_come = has_come,
-		.owner = stage,
+		.has_work = has_work,
+		.owner = walk,
 	};
 
-	bps_late_warn(&late, wait, waited_ns);
-}
-
-static void wait_for_work(struct walk *walk, const struct bps_stage_wait *wait)
-{
-	struct bps_event *event = &walk->stage->shared->event;
-	uint64_t since_ns = bps_now_ns(), warned_ns = since_ns;
-	uint64_t nap_ns = wait->idle(wait->owner);
-
-	while (!has_work(walk)) {
-		uint32_t seq = bps_event_prepare(event);
-		uint64_t now_ns;
-
-		if (has_work(walk)) {
-			bps_event_cancel(event);
-			return;
-		}
-		bps_event_wait(event, seq, nap_ns);
-		nap_ns = wait->idle(wait->owner);
-		now_ns = bps_now_ns();
-		if (now_ns - warned_ns < wait->warn_ns)
-			continue;
-		warn_late(walk, wait, now_ns - since_ns);
-		warned_ns = now_ns;
-	}
+	bps_late_wait(&late, &walk->stage->shared->event, wait);
 }
 
 /* -- a call -- */
