@@ -7,9 +7,13 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "tools/check-job.h"
 #include "tools/check.h"
+
+#define LINE_BYTES 16384 /* two paths, and more */
 
 static const char help[] =
 	"usage: bpsmpi-check [--json] [--xml=FILE] [--svg=FILE]\n"
@@ -58,11 +62,15 @@ static const struct option long_options[] = {
 	{ 0 },
 };
 
+/* Of a job's ranks, what each would say in the same words is rank 0's to say. */
+static bool silent;
+
 /* This box, or the job whose rank this is. */
 static int check_here(const struct bps_check_options *options)
 {
 	if (options->xml || !bps_job_launched())
 		return bps_check_box(options);
+	silent = false; /* from here on ranks differ */
 	return bps_check_job(options);
 }
 
@@ -78,20 +86,31 @@ static const struct report {
 
 #define N_REPORTS (sizeof(reports) / sizeof(reports[0]))
 
+/* A line is one write: ranks share a terminal. */
 void bps_check_complain(const char *format, ...)
 {
+	char line[LINE_BYTES] = "bpsmpi-check: ";
+	const size_t head = strlen(line), room = sizeof(line) - head - 1;
 	va_list args;
+	int n;
 
-	fputs("bpsmpi-check: ", stderr);
+	if (silent)
+		return;
 	va_start(args, format);
-	(void)vfprintf(stderr, format, args);
+	n = vsnprintf(line + head, room, format, args);
 	va_end(args);
-	fputc('\n', stderr);
+	if (n < 0)
+		return;
+	n = (size_t)n < room ? n : (int)room - 1;
+	line[head + (size_t)n] = '\n';
+	if (write(STDERR_FILENO, line, head + (size_t)n + 1) < 0)
+		return; /* there is nobody to tell */
 }
 
 static int usage(void)
 {
-	fputs("try bpsmpi-check --help\n", stderr);
+	if (!silent)
+		fputs("try bpsmpi-check --help\n", stderr);
 	return BPS_CHECK_CANNOT;
 }
 
@@ -110,6 +129,15 @@ static int make_reports(const bool *wanted, const struct bps_check_options *opti
 		return BPS_CHECK_WRONG;
 	}
 	return worst == BPS_CHECK_USAGE ? usage() : worst;
+}
+
+/* Reports besides that on the box or the job. */
+static bool wants_others(const bool *wanted)
+{
+	for (size_t i = 1; i < N_REPORTS; i++)
+		if (wanted[i])
+			return true;
+	return false;
 }
 
 /* What is left on the command line is the K of --plan N K. */
@@ -157,18 +185,41 @@ static void take_option(int option, struct bps_check_options *options)
 		options->xml = optarg;
 }
 
+/* Whether the reports that are wanted can do what the other options say. */
+static bool fit_together(const bool *wanted, const struct bps_check_options *options)
+{
+	const bool of_job = wanted[0] && !options->xml, others = wants_others(wanted);
+
+	if (options->json && others)
+		bps_check_complain("--json shows the box alone");
+	else if (options->svg && !options->n_boxes && others && !wanted[0])
+		bps_check_complain("--svg draws the box, or what --plan N K is about; "
+		                   "leave the other reports out");
+	else if ((options->measure || options->mpi) && !of_job)
+		bps_check_complain("%s belongs to the report on a job; leave %s out",
+		                   options->measure ? "--measure" : "--mpi",
+		                   options->xml ? "--xml" : "the other reports");
+	else
+		return true;
+	return false;
+}
+
 int main(int argc, char **argv)
 {
 	struct bps_check_options options = { 0 };
-	bool wanted[N_REPORTS] = { false }, others = false;
+	bool wanted[N_REPORTS] = { false }, none[N_REPORTS] = { false };
 	int option;
 
+	silent = bps_job_launched() && !bps_job_is_first();
+	opterr = !silent;
 	while ((option = getopt_long(argc, argv, "x:js:p:b:P:mM:ehV", long_options,
 	                             NULL)) != -1) {
 		if (option == 'h' || option == 'V') {
-			fputs(option == 'h' ? help : "bpsmpi-check " BPS_VERSION "\n",
-			      stdout);
-			return make_reports(wanted, &options);
+			if (!silent)
+				fputs(option == 'h' ? help
+				                    : "bpsmpi-check " BPS_VERSION "\n",
+				      stdout);
+			return make_reports(none, &options);
 		}
 		if (option == '?')
 			return usage();
@@ -178,17 +229,10 @@ int main(int argc, char **argv)
 	}
 	if (!take_words(argc - optind, argv + optind, &options))
 		return usage();
-	for (size_t i = 1; i < N_REPORTS; i++)
-		others |= wanted[i];
-	if (options.json && others) {
-		bps_check_complain("--json shows the box alone");
+	wanted[0] |= !wants_others(wanted);
+	if (!fit_together(wanted, &options))
 		return usage();
-	}
-	if (options.svg && !options.n_boxes && others && !wanted[0]) {
-		bps_check_complain("--svg draws the box, or what --plan N K is about; "
-		                   "leave the other reports out");
-		return usage();
-	}
-	wanted[0] |= !others;
+	if (silent && (!wanted[0] || options.xml))
+		return BPS_CHECK_FINE;
 	return make_reports(wanted, &options);
 }

@@ -51,6 +51,13 @@ bool bps_job_launched(void)
 	return find_launcher() != NULL;
 }
 
+bool bps_job_is_first(void)
+{
+	const struct launcher *launcher = find_launcher();
+
+	return launcher && strcmp(bps_env_get(environ, launcher->variable), "0") == 0;
+}
+
 /* One line a box, where it fails on all. */
 static bool speaks(void)
 {

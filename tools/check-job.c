@@ -87,6 +87,9 @@ static int report(struct bps_job *job)
 		bps_check_complain("no report: %s", strerrordesc_np(-r));
 		return BPS_CHECK_CANNOT;
 	}
+	if (job->charter.measure && job->n_boxes < 2)
+		bps_check_complain("--measure: all ranks are on one box, which exchanges "
+		                   "nothing over the network");
 	if (job->options->json)
 		bps_job_print_json(job);
 	else

@@ -13,6 +13,9 @@
  */
 bool bps_job_launched(void);
 
+/** bps_job_is_first() - whether that launcher calls this process rank 0. */
+bool bps_job_is_first(void);
+
 /**
  * bps_check_job() - the report on a job: its boxes, alike ones folded, its servers, its
  * plan, and what is wrong. Every rank calls it.

@@ -9,6 +9,7 @@ Prints TAP. With names, only those tests run.
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import traceback
@@ -161,6 +162,38 @@ def test_reports_come_together():
     output, _ = run("--env", "--plan", 4, 2)
     check(table(output) and "BPSMPI_ENABLE" in output, output)
     check(output.index("allreduce") < output.index("BPSMPI_ENABLE"), output)
+
+
+def test_rank_0_says_what_all_ranks_would():
+    for args, status in ((("--env",), FINE), (("--plan", 4, 2), FINE), (("--help",), FINE),
+                         (("--program", "/bin/sh"), FINE), (("--version",), FINE),
+                         (("--plan", 4), USAGE), (("--nonsense",), USAGE)):
+        alone = run(*args, status=status)
+        check(alone != ("", ""), args)
+        check(run(*args, status=status, OMPI_COMM_WORLD_RANK="0") == alone, args)
+        check(run(*args, status=status, OMPI_COMM_WORLD_RANK="3") == ("", ""), args)
+        check(run(*args, status=status, PMI_RANK="1") == ("", ""), args)
+
+
+def test_what_is_for_the_report_on_a_job():
+    for option in (("--measure",), ("--mpi", "libmpi.so.40")):
+        for other, said in ((("--env",), "leave the other reports out"),
+                            (("--plan", 4, 2), "leave the other reports out"),
+                            (("--xml", "box.xml"), "leave --xml out")):
+            output, errors = run(*option, *other, status=USAGE, OMPI_COMM_WORLD_RANK="0")
+            check(output == "" and option[0] + " belongs to the report on a job" in errors
+                  and said in errors, errors)
+
+
+def test_a_line_is_one_write():
+    """Each write to such a socket is a message of its own."""
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for plan, text in (("1", "'1' is not"), ("x" * 9000, "'xxx")):
+        subprocess.run([CHECK, "--plan", plan, "0"], env=ENV, stderr=its, timeout=20)
+        line = ours.recv(1 << 16).decode()
+        check(line.startswith("bpsmpi-check: --plan: " + text) and line.endswith("\n"), line)
+        check(line.count("\n") == 1, line)
+        check(ours.recv(1 << 16) == b"try bpsmpi-check --help\n")
 
 
 def test_help_and_version():
