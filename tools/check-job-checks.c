@@ -242,9 +242,7 @@ static void report_setting(const struct bps_job *job, const char *line, size_t n
 		which[r] = has_line(job->ranks[r].settings, line, n);
 	bps_doctor_found(report, "%.*s on %s, and rank 0 has not", (int)n, line,
 	                 list_ranks(job, which, ranks, sizeof(ranks)));
-	bps_doctor_cost(report, "rank 0's variables rule the job: this one does nothing, "
-	                        "unless it turns the library off or cannot be read, "
-	                        "which makes all ranks run without it");
+	bps_doctor_cost(report, "rank 0's variables rule the job: this one does nothing");
 	bps_doctor_remedy(report, "have mpirun set it for all ranks, or unset it there:");
 	bps_doctor_type(report, "mpirun -x %.*s ...", name, line);
 	free(which);

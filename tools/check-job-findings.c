@@ -214,6 +214,27 @@ static int examine_box(struct bps_job *job, uint32_t box)
 	return take_report(job, report.out, &text, box);
 }
 
+/* What no check has a name for is said all the same. */
+static int examine_rest(struct bps_job *job)
+{
+	struct bps_doctor_report report = { .host = "job", .check = "settings" };
+	char *text = NULL;
+	size_t bytes;
+
+	if (job->findings.n > 0 || !job->plan.made || job->plan.runs)
+		return 0;
+	report.out = open_memstream(&text, &bytes);
+	if (!report.out)
+		return -ENOMEM;
+	bps_doctor_found(&report, "%s", job->plan.why);
+	bps_doctor_cost(&report, "all ranks run without bytepsmpi");
+	bps_doctor_remedy(&report,
+	                  "where that is not meant so, mend it. What is set, and "
+	                  "where it comes from, says:");
+	bps_doctor_type(&report, "mpirun ... bpsmpi-check --env");
+	return take_report(job, report.out, &text, UINT32_MAX);
+}
+
 int bps_job_examine(struct bps_job *job)
 {
 	int r = examine_job(job);
@@ -222,5 +243,5 @@ int bps_job_examine(struct bps_job *job)
 		r = examine_box(job, b);
 	for (uint32_t b = 0; b < job->n_boxes && !r; b++)
 		r = bps_job_findings_add(&job->findings, job->boxes[b].findings, b);
-	return r;
+	return r ? r : examine_rest(job);
 }

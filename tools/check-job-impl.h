@@ -43,8 +43,9 @@ struct bps_job_rank {
 	char library[256];      /* its path, or what LD_PRELOAD says */
 	char version[32];       /* of the library; "": not known */
 	char mpi[BPS_MPI_VERSION_BYTES];
-	char *settings; /* owned: lines NAME=VALUE of BPSMPI_ variables */
-	uint32_t box;   /* set by rank 0 */
+	char *settings;  /* owned: lines NAME=VALUE of BPSMPI_ variables */
+	bool cpus_wrong; /* BPSMPI_CPUS names none that it may use */
+	uint32_t box;    /* set by rank 0 */
 };
 
 struct bps_job_box {
@@ -143,8 +144,10 @@ struct bps_job_link {
 };
 
 struct bps_job_plan {
-	bool made;      /* there are two boxes or more */
-	bool known;     /* bandwidths are; else all are taken as alike */
+	bool made; /* there are two boxes or more */
+	bool runs; /* the library carries a job that is started like this one */
+	char why[BPS_JOB_WHY_BYTES]; /* it does not; "" */
+	bool known;                  /* bandwidths are; else all are taken as alike */
 	double *shares; /* owned: [n_servers + n_boxes], as engine/shares.h has them */
 	double *bcast;  /* likewise, from the first box */
 	double *rates;  /* likewise: what was reckoned with; 1 each where not known */
@@ -173,6 +176,7 @@ struct bps_job {
 	uint32_t *box_of;         /* [size]: owned */
 	uint32_t *first;          /* [n_boxes]: the first rank of each; owned */
 	struct bps_config config; /* rank 0's, at rank 0 */
+	bool config_wrong;        /* rank 0's variables, some of them */
 	char servers_wrong[512];  /* why BPSMPI_SERVERS cannot be read; "" */
 	struct bps_job_charter charter;
 	struct bps_job_rates rates;
@@ -238,6 +242,10 @@ bool bps_job_is_slow(const struct bps_job_link *link, double usual);
 
 /** bps_job_make_plan() - fill links and plan. Return: 0 or a negative errno. */
 int bps_job_make_plan(struct bps_job *job);
+
+/** bps_job_runs() - whether the library carries a job that is started like this one; why
+ * not, in words that go on a sentence. */
+bool bps_job_runs(const struct bps_job *job, char *ret_why, size_t why_bytes);
 
 /** bps_job_slower() - how many times as long an allreduce takes because box @box is as
  * slow as it is, not as fast as @bytes_per_s; 1 where there is no plan. */

@@ -228,11 +228,11 @@ static void print_plan(const struct bps_job *job)
 		fputs("null", stdout);
 		return;
 	}
-	printf("{\"known\": %s, \"allreduce\": %.9g, \"broadcast\": %.9g, "
+	printf("{\"runs\": %s, \"known\": %s, \"allreduce\": %.9g, \"broadcast\": %.9g, "
 	       "\"ring\": %.9g, \"gain\": %.9g,\n    \"s_per_byte\": ",
-	       plan->known ? "true" : "false", plan->allreduce_s / plan->slowest_s,
-	       plan->bcast_s / plan->slowest_s, plan->ring_s / plan->slowest_s,
-	       plan->ring_s / plan->allreduce_s);
+	       plan->runs ? "true" : "false", plan->known ? "true" : "false",
+	       plan->allreduce_s / plan->slowest_s, plan->bcast_s / plan->slowest_s,
+	       plan->ring_s / plan->slowest_s, plan->ring_s / plan->allreduce_s);
 	if (plan->known)
 		printf("%.9g", plan->allreduce_s);
 	else

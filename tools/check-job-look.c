@@ -115,6 +115,18 @@ static char *list_settings(void)
 	return text;
 }
 
+/* As the library asks, of the CPUs that the launcher left to this rank. */
+static bool are_cpus_wrong(void)
+{
+	const char *list = bps_env_get(environ, "BPSMPI_CPUS");
+	int fd = bps_log_set_fd(-1), r;
+	struct bps_cpuset cpus;
+
+	r = list ? bps_cpuset_usable("BPSMPI_CPUS", list, &cpus) : 0;
+	(void)bps_log_set_fd(fd);
+	return r != 0;
+}
+
 int bps_job_look_rank(const struct bps_mpi *mpi, struct bps_job_rank *ret)
 {
 	bps_doctor_name_host(ret->host);
@@ -122,6 +134,7 @@ int bps_job_look_rank(const struct bps_mpi *mpi, struct bps_job_rank *ret)
 	(void)snprintf(ret->mpi, sizeof(ret->mpi), "%s", mpi->version);
 	if (!dl_iterate_phdr(visit, ret))
 		look_for_lost(ret);
+	ret->cpus_wrong = are_cpus_wrong();
 	ret->settings = list_settings();
 	return ret->settings ? 0 : -ENOMEM;
 }

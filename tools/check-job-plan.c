@@ -202,6 +202,7 @@ static int solve(struct bps_job *job)
 	plan->slowest_s = plan->ring_s * n / (2 * (n - 1));
 	plan->known = fastest(job, false) > 0;
 	plan->made = true;
+	plan->runs = bps_job_runs(job, plan->why, sizeof(plan->why));
 	return 0;
 }
 

@@ -3,12 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/check-box-impl.h"
 #include "tools/check-job-impl.h"
 #include "topology/bandwidth.h"
 
 #define EXAMPLE_BYTES (64.0 * 1024 * 1024)
 #define MOST_ROWS     32 /* of a table: of more, those that are slow */
 #define NAME_BYTES    256
+#define WIDTH         80
 
 /* A box, or behind them a server. */
 static const char *link_name(const struct bps_job *job, uint32_t link)
@@ -193,12 +195,25 @@ static void print_sources(const struct bps_job *job)
 	puts(".");
 }
 
+static void print_native(const struct bps_job *job)
+{
+	const struct bps_box_printer printer = { .width = WIDTH };
+
+	putchar('\n');
+	bps_box_line(&printer, 0,
+	             "As it is started now, this job runs without bytepsmpi: %s; see the "
+	             "findings. What follows is what it would be once that is mended.",
+	             job->plan.why);
+}
+
 void bps_job_print_plan(const struct bps_job *job)
 {
 	const struct bps_job_plan *plan = &job->plan;
 
 	if (!plan->made)
 		return;
+	if (!plan->runs)
+		print_native(job);
 	printf("\n%-20s %-10s %-12s %11s %11s\n", "plan: server", "is", "link, 1 way",
 	       "allreduce", "broadcast");
 	print_rows(job);

@@ -137,14 +137,6 @@ static void print_boxes(const struct bps_job *job)
 
 /* -- servers -- */
 
-const struct bps_doctor_server *bps_job_server_answer(const struct bps_job *job,
-                                                      uint32_t box, uint32_t server)
-{
-	const struct bps_job_box *of = &job->boxes[box];
-
-	return server < of->n_servers ? &of->servers[server] : NULL;
-}
-
 static int compare(const void *a, const void *b)
 {
 	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;

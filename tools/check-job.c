@@ -18,7 +18,7 @@ static int read_config(struct bps_job *job)
 	struct bps_hostlist list = { 0 };
 	int fd = bps_log_set_fd(-1), r = 0;
 
-	(void)bps_config_parse(&job->config, environ);
+	job->config_wrong = bps_config_parse(&job->config, environ) != 0;
 	(void)bps_log_set_fd(fd);
 	charter->measure = job->options->measure;
 	(void)snprintf(charter->interface, sizeof(charter->interface), "%s",

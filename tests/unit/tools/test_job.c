@@ -377,6 +377,75 @@ static void another_mtu(void **state)
 	               "ip link set eth0 mtu 1500");
 }
 
+/* -- whether it runs -- */
+
+static void assert_native(const char *why)
+{
+	assert_int_not_equal(examine(), 0);
+	assert_false(job.plan.runs);
+	assert_string_equal(job.plan.why, why);
+	tear_down(NULL);
+	set_up(NULL);
+}
+
+static void a_job_runs_by_the_library_s_own_facts(void **state)
+{
+	assert_int_equal(examine(), 0);
+	assert_true(job.plan.runs);
+	assert_string_equal(job.plan.why, "");
+	tear_down(NULL);
+	set_up(NULL);
+	servers[3][0].answer = BPS_DOCTOR_SOFTWARE; /* they understand each other */
+	assert_int_equal(examine(), 1);
+	assert_true(job.plan.runs);
+	tear_down(NULL);
+	set_up(NULL);
+	for (int answer = BPS_DOCTOR_FINE + 1; answer < BPS_DOCTOR_N_ANSWERS; answer++) {
+		if (answer == BPS_DOCTOR_SOFTWARE)
+			continue;
+		servers[2][1].answer = (enum bps_doctor_answer)answer;
+		assert_native("server s2:7000 is not there for h3");
+	}
+	ranks[5].preload = BPS_PRELOAD_LOST;
+	assert_native("not all ranks carry the library");
+	(void)strcpy(ranks[7].version, "9.9.9");
+	assert_native("ranks carry different versions of the library");
+	boxes[1].n_nics = 0;
+	assert_native("h2 has no network card that can be used");
+	job.config.enable = false;
+	assert_native("rank 0 has BPSMPI_ENABLE=0");
+	(void)strcpy(job.servers_wrong, "what it says");
+	assert_native("BPSMPI_SERVERS cannot be read");
+}
+
+/* What no other check looks at is a finding too. */
+static void what_keeps_the_library_out_is_found(void **state)
+{
+	job.config_wrong = true;
+	assert_finding("job, settings: a variable of rank 0 has a value that cannot be "
+	               "used",
+	               "bpsmpi-check --env");
+	tear_down(NULL);
+	set_up(NULL);
+	job.config.mode = BPS_MODE_NEVER;
+	assert_finding("job, settings: rank 0 has BPSMPI_MODE=never", "--env");
+	tear_down(NULL);
+	set_up(NULL);
+	(void)strcpy(job.config.bandwidth, "10G");
+	assert_finding("job, settings: BPSMPI_BANDWIDTH: '10G' is not a rate", "--env");
+	tear_down(NULL);
+	set_up(NULL);
+	ranks[5].cpus_wrong = true; /* leads no box */
+	assert_int_equal(examine(), 0);
+	tear_down(NULL);
+	set_up(NULL);
+	ranks[4].cpus_wrong = true;
+	assert_finding(
+		"job, settings: BPSMPI_CPUS on h3 names no CPU that the first rank "
+		"there may use",
+		"--env");
+}
+
 /* A half: the box's bound 1 / (B/2) against 1.2 / B, as if it were as fast. */
 static void a_slow_card(void **state)
 {
@@ -530,6 +599,8 @@ int main(void)
 		TEST(settings_that_do_nothing),
 		TEST(a_server_that_some_do_not_reach),
 		TEST(another_mtu),
+		TEST(a_job_runs_by_the_library_s_own_facts),
+		TEST(what_keeps_the_library_out_is_found),
 		TEST(a_slow_card),
 		TEST(bound_ranks),
 		TEST(measured_links),

@@ -80,7 +80,8 @@ static struct bps_job_said make_said(void)
 		          .library = "/opt/lib.so",
 		          .version = "9.8.7",
 		          .mpi = "MPI x",
-		          .settings = strdup("BPSMPI_A=1\nBPSMPI_B=2\n") },
+		          .settings = strdup("BPSMPI_A=1\nBPSMPI_B=2\n"),
+		          .cpus_wrong = true },
 		.has_box = true,
 		.box = { .host = "cpu7",
 		         .nics = { "eth0", "eth1" },
@@ -151,6 +152,7 @@ static void all_arrives(void **state)
 	assert_string_equal(got.rank.version, "9.8.7");
 	assert_string_equal(got.rank.mpi, "MPI x");
 	assert_string_equal(got.rank.settings, "BPSMPI_A=1\nBPSMPI_B=2\n");
+	assert_true(got.rank.cpus_wrong);
 	assert_memory_equal(&got.rank.cpus, &said.rank.cpus, sizeof(said.rank.cpus));
 	assert_string_equal(got.box.host, "cpu7");
 	assert_int_equal(got.box.n_nics, 2);
