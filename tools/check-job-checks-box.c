@@ -173,14 +173,30 @@ void bps_job_check_mtu(const struct bps_job *job, uint32_t box,
 static const char *const sources[BPS_RATE_N_SOURCES] = {
 	[BPS_RATE_KERNEL] = "as the kernel says",
 	[BPS_RATE_MEASURED] = "measured",
+	[BPS_RATE_SAID] = "as BPSMPI_BANDWIDTH says",
 };
+
+static void report_remedy(const struct bps_job_link *link, const char *type,
+                          struct bps_doctor_report *report)
+{
+	if (link->source == BPS_RATE_SAID) {
+		bps_doctor_remedy(report, "give it a faster link, or have the job do "
+		                          "without it; if it is not that slow, correct "
+		                          "BPSMPI_BANDWIDTH. How fast it is says:");
+		bps_doctor_type(report, "mpirun ... bpsmpi-check --measure");
+	} else {
+		bps_doctor_remedy(report, "what it negotiated, errors, and what else "
+		                          "uses it, say there:");
+		bps_doctor_type(report, "%s", type);
+	}
+}
 
 void bps_job_check_link(const struct bps_job *job, uint32_t box,
                         struct bps_doctor_report *report)
 {
 	const struct bps_job_link *link = &job->links[box];
 	double usual = bps_job_median_rate(job->links, job->n_boxes);
-	char rate[BPS_RATE_CHARS], others[BPS_RATE_CHARS];
+	char rate[BPS_RATE_CHARS], others[BPS_RATE_CHARS], type[80];
 	const char *nic = job->boxes[box].n_nics ? job->boxes[box].nics[0] : "eth0";
 
 	report->check = "link";
@@ -191,9 +207,8 @@ void bps_job_check_link(const struct bps_job *job, uint32_t box,
 	                 bps_rate_format(usual, others));
 	bps_doctor_cost(report, "each allreduce takes %.2f times as long, on all boxes",
 	                bps_job_slower(job, box, usual));
-	bps_doctor_remedy(report, "what it negotiated, errors, and what else uses it, "
-	                          "say there:");
-	bps_doctor_type(report, "ethtool %s; ip -s link show %s", nic, nic);
+	(void)snprintf(type, sizeof(type), "ethtool %s; ip -s link show %s", nic, nic);
+	report_remedy(link, type, report);
 }
 
 static void check_server_links(const struct bps_job *job,
@@ -216,10 +231,7 @@ static void check_server_links(const struct bps_job *job,
 		                 sources[links[s].source],
 		                 bps_rate_format(usual, others));
 		bps_doctor_cost(report, "it gets a smaller share, the others sum more");
-		bps_doctor_remedy(report,
-		                  "what it negotiated, errors, and what else uses "
-		                  "it, say there:");
-		bps_doctor_type(report, "ip -s link");
+		report_remedy(&links[s], "ip -s link", report);
 	}
 }
 

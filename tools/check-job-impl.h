@@ -236,8 +236,8 @@ const struct bps_machine_nic *bps_job_nic(const struct bps_job_box *box,
 /** bps_job_median_rate() - of those of @n links that are known; 0: of none. */
 double bps_job_median_rate(const struct bps_job_link *links, uint32_t n);
 
-/** bps_job_is_slow() - whether a link is slower than @usual by more than chance, and not
- * because a user says so. */
+/** bps_job_is_slow() - whether a link is slower than @usual by more than chance; where a
+ * user says how fast it is, several times slower. */
 bool bps_job_is_slow(const struct bps_job_link *link, double usual);
 
 /** bps_job_make_plan() - fill links and plan. Return: 0 or a negative errno. */

@@ -456,6 +456,27 @@ static void a_slow_card(void **state)
 		"takes 1.67 times as long");
 }
 
+/* Not worth a word from a third on. A tenth: the box's bound 1 / (B/10) against 1.2 / B.
+ */
+static void a_link_that_is_said_to_be_slow(void **state)
+{
+	(void)strcpy(job.config.bandwidth, "h2=34Mbit,s1=34Mbit,*=100Mbit");
+	assert_int_equal(examine(), 0);
+	tear_down(NULL);
+	set_up(NULL);
+	(void)strcpy(job.config.bandwidth, "h3=10Mbit,*=100Mbit");
+	assert_finding("h3, link: its link carries 10 Mbit/s (as BPSMPI_BANDWIDTH says), "
+	               "those of other boxes 100 Mbit/s",
+	               "bpsmpi-check --measure");
+	assert_contains(report, "takes 8.33 times as long");
+	tear_down(NULL);
+	set_up(NULL);
+	(void)strcpy(job.config.bandwidth, "s1=33Mbit,*=100Mbit");
+	assert_finding("job, network: the link of server s1:7000 carries 33 Mbit/s (as "
+	               "BPSMPI_BANDWIDTH says)",
+	               "bpsmpi-check --measure");
+}
+
 static void bound_ranks(void **state)
 {
 	bind_rank(2, 0, 2); /* both CPUs of a core */
@@ -602,6 +623,7 @@ int main(void)
 		TEST(a_job_runs_by_the_library_s_own_facts),
 		TEST(what_keeps_the_library_out_is_found),
 		TEST(a_slow_card),
+		TEST(a_link_that_is_said_to_be_slow),
 		TEST(bound_ranks),
 		TEST(measured_links),
 		TEST(measured_network),
