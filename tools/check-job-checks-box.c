@@ -9,7 +9,6 @@
 #define PATH_PART                                                            \
 	0.5 /* of what both ends carry with others; less is the path's fault \
 	     */
-#define NETWORK_PART 0.6 /* of what links carry together; less is the network's fault */
 
 /* -- servers -- */
 
@@ -250,9 +249,9 @@ static void check_paths(const struct bps_job *job, struct bps_doctor_report *rep
 
 			if (!bps_job_partner(job->n_boxes, n_servers, b, i, &s))
 				continue;
-			least = job->links[b].bytes_per_s;
-			if (job->links[job->n_boxes + s].bytes_per_s < least)
-				least = job->links[job->n_boxes + s].bytes_per_s;
+			least = bps_job_fastest(job, b);
+			if (bps_job_fastest(job, job->n_boxes + s) < least)
+				least = bps_job_fastest(job, job->n_boxes + s);
 			if (rate == 0 || rate >= PATH_PART * least)
 				continue;
 			bps_doctor_found(report,
@@ -270,28 +269,14 @@ static void check_paths(const struct bps_job *job, struct bps_doctor_report *rep
 		}
 }
 
-static double sum_rates(const struct bps_job_link *links, uint32_t n)
-{
-	double sum = 0;
-
-	for (uint32_t i = 0; i < n; i++)
-		sum += links[i].bytes_per_s;
-	return sum;
-}
-
 /* What all exchange at once, against what their links carry one by one. */
 static void check_together(const struct bps_job *job, struct bps_doctor_report *report)
 {
-	const struct bps_job_rates *rates = &job->rates;
-	const uint32_t n_servers = job->charter.n_hosts;
-	double sum = 0, boxes = sum_rates(job->links, job->n_boxes);
-	double servers = sum_rates(job->links + job->n_boxes, n_servers);
-	double most = n_servers == 0 ? boxes / 2 : servers < boxes ? servers : boxes;
+	const double sum = bps_job_at_once(job, job->rates.together);
+	const double most = bps_job_one_by_one(job);
 	char rate[BPS_RATE_CHARS], carried[BPS_RATE_CHARS];
 
-	for (uint32_t i = 0; i < job->n_boxes * rates->n_rounds; i++)
-		sum += (double)rates->together[i];
-	if (sum == 0 || sum >= NETWORK_PART * most)
+	if (!bps_job_is_crowded(job))
 		return;
 	bps_doctor_found(report,
 	                 "all at once boxes and servers exchange %s; their links "

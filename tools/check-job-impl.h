@@ -107,6 +107,8 @@ int bps_job_look_box(const struct bps_job_charter *charter, bool variables,
 
 /* -- measured bandwidths -- */
 
+struct bps_job;
+
 /*
  * Exchanges of box b in round r lie at [b * n_rounds + r], in bytes a second each way; 0:
  * there was none. Who exchanged with whom is bps_job_partner()'s to say.
@@ -114,7 +116,9 @@ int bps_job_look_box(const struct bps_job_charter *charter, bool variables,
 struct bps_job_rates {
 	uint32_t n_rounds; /* 0: nothing was measured */
 	int64_t *alone;    /* owned: this pair of links had nothing else to do */
-	int64_t *together; /* owned: all pairs at once */
+	/* owned: what came over each in one stretch of time in which all pairs were at
+	 * work; so what shares a link adds up to what it carried then */
+	int64_t *together;
 	char why[BPS_JOB_WHY_BYTES]; /* why an exchange failed, with its box; "" */
 };
 
@@ -126,6 +130,31 @@ struct bps_job_rates {
  */
 bool bps_job_partner(uint32_t n_boxes, uint32_t n_servers, uint32_t box, uint32_t round,
                      uint32_t *ret);
+
+/** bps_job_exchange() - the place in rates of the exchange over link @link (of boxes,
+ * then of servers) in round @round, below n_rounds. Return: whether there is one. */
+bool bps_job_exchange(const struct bps_job *job, uint32_t link, uint32_t round,
+                      uint32_t *ret_at);
+
+/** bps_job_alike() - which part of a measured rate may be chance. */
+double bps_job_alike(double bytes_per_s);
+
+/** bps_job_doubtful() - an exchange that was slower, while others were not, may have met
+ * something else on its way, or busy cores: it is measured again. */
+double bps_job_doubtful(const struct bps_job *job);
+
+/** bps_job_fastest() - of the exchanges over link @link, one at a time; 0: of none. */
+double bps_job_fastest(const struct bps_job *job, uint32_t link);
+
+/** bps_job_one_by_one() - what links could exchange at once, by their fastest exchanges.
+ */
+double bps_job_one_by_one(const struct bps_job *job);
+
+/** bps_job_at_once() - what they did exchange: the sum of @together, as in rates. */
+double bps_job_at_once(const struct bps_job *job, const int64_t *together);
+
+/** bps_job_is_crowded() - whether that is less, by more than chance. */
+bool bps_job_is_crowded(const struct bps_job *job);
 
 /* -- at rank 0 -- */
 

@@ -8,7 +8,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/thread.h"
@@ -17,6 +19,8 @@
 
 #define ROUND_NS    (40 * BPS_NS_PER_MS)
 #define TOGETHER_NS (150 * BPS_NS_PER_MS)
+#define SETTLE_NS   (60 * BPS_NS_PER_MS) /* until queues are filled */
+#define MOST_TRIES  4u
 #define PAIR_ROUNDS 3u /* where boxes meet boxes */
 
 struct measuring {
@@ -26,6 +30,9 @@ struct measuring {
 	struct bps_engine *carrier; /* of the server in this box; NULL: there is none */
 	struct bps_addr *addrs;     /* [n_boxes]: of those servers; owned */
 	struct bps_meter *meters;   /* [n_rounds]: owned */
+	int64_t *took_ns;           /* [n_rounds]: to count what is in .mine; owned */
+	int64_t *mine, *all; /* [n_rates]: what this box saw, what all did; owned */
+	size_t n_rates;      /* n_rounds of each box */
 	char why[BPS_JOB_WHY_BYTES];
 };
 
@@ -128,50 +135,149 @@ static void start_meter(struct measuring *m, uint32_t round,
 		complain(m, &meter->reason, r);
 }
 
-static void take_rate(struct measuring *m, uint32_t round, int64_t *rates)
+static size_t place_of(const struct measuring *m, uint32_t round)
 {
-	const struct bps_meter *meter = &m->meters[round];
+	return (size_t)m->box * m->n_rounds + round;
+}
 
-	rates[(size_t)m->box * m->n_rounds + round] = (int64_t)meter->bytes_per_s;
-	if (meter->bytes_per_s == 0)
+/* What each box saw, to all of them. */
+static void share_rates(struct measuring *m, int64_t *ret)
+{
+	const struct bps_mpi *mpi = m->job->mpi;
+
+	(void)mpi->Allreduce(m->mine, ret, (int)m->n_rates, mpi->type[BPS_MPI_INT64_T],
+	                     mpi->op[BPS_MAX], mpi->comm_world);
+}
+
+/* -- one at a time -- */
+
+/* Of a round; @least: slower ones are measured again. */
+static bool is_doubtful(const struct measuring *m, uint32_t round, double least)
+{
+	for (uint32_t b = 0; b < m->job->n_boxes; b++) {
+		int64_t rate = m->job->rates.alone[b * m->n_rounds + round];
+
+		if (rate > 0 && (double)rate < least)
+			return true;
+	}
+	return false;
+}
+
+/* The last look counts, which is the longest; one that fails does not. */
+static void measure_one(struct measuring *m, uint32_t round, uint64_t least_ns)
+{
+	struct bps_meter *meter = &m->meters[round];
+	int64_t *rate = &m->mine[place_of(m, round)];
+
+	meter->least_ns = least_ns;
+	bps_meter_run(meter);
+	if (meter->bytes_per_s > 0)
+		*rate = (int64_t)meter->bytes_per_s;
+	else
 		complain(m, &meter->reason, meter->reason.error);
 }
 
-/* -- the two ways -- */
-
-static void measure_alone(struct measuring *m, int64_t *rates)
+/* What seems to be slow is measured again, and for longer, before anybody is blamed. */
+static void measure_alone(struct measuring *m)
 {
 	const struct bps_mpi *mpi = m->job->mpi;
+	double least = 0;
 
-	for (uint32_t i = 0; i < m->n_rounds; i++) {
-		(void)mpi->Barrier(mpi->comm_world);
-		if (!m->meters[i].engine)
-			continue;
-		m->meters[i].least_ns = ROUND_NS;
-		bps_meter_run(&m->meters[i]);
-		take_rate(m, i, rates);
+	for (uint32_t try = 0; try < MOST_TRIES; try++) {
+		for (uint32_t i = 0; i < m->n_rounds; i++) {
+			if (try > 0 && !is_doubtful(m, i, least))
+				continue;
+			(void)mpi->Barrier(mpi->comm_world);
+			if (m->meters[i].engine &&
+			    (try == 0 || (double)m->mine[place_of(m, i)] < least))
+				measure_one(m, i, ROUND_NS << try);
+		}
+		share_rates(m, m->job->rates.alone);
+		least = bps_job_doubtful(m->job);
 	}
 }
 
-static void measure_together(struct measuring *m, int64_t *rates)
-{
-	const struct bps_mpi *mpi = m->job->mpi;
+/* -- all at once -- */
 
-	(void)mpi->Barrier(mpi->comm_world);
+static void begin_all(struct measuring *m)
+{
 	for (uint32_t i = 0; i < m->n_rounds; i++) {
 		struct bps_meter *meter = &m->meters[i];
 
 		meter->least_ns = TOGETHER_NS;
-		if (meter->engine && bps_thread_start("bpsmpi-meter", bps_meter_run,
-		                                      meter, -1, &meter->thread)) {
+		meter->enough = 0;
+		if (meter->engine && bps_thread_start("bpsmpi-meter", bps_meter_keep,
+		                                      meter, -1, &meter->thread))
 			bps_meter_stop(meter);
-		}
 	}
+}
+
+static void end_all(struct measuring *m)
+{
+	for (uint32_t i = 0; i < m->n_rounds; i++)
+		bps_store_relaxed(&m->meters[i].enough, 1);
+	for (uint32_t i = 0; i < m->n_rounds; i++) {
+		struct bps_meter *meter = &m->meters[i];
+
+		if (!meter->engine)
+			continue;
+		bps_thread_join(meter->thread);
+		if (meter->bytes_per_s > 0)
+			continue;
+		complain(m, &meter->reason, meter->reason.error);
+		m->mine[place_of(m, i)] = 0;
+	}
+}
+
+/* Adds @sign times the bytes, and the nanoseconds, so far. */
+static void count_all(struct measuring *m, int sign)
+{
 	for (uint32_t i = 0; i < m->n_rounds; i++) {
 		if (!m->meters[i].engine)
 			continue;
-		bps_thread_join(m->meters[i].thread);
-		take_rate(m, i, rates);
+		m->mine[place_of(m, i)] += sign * (int64_t)bps_meter_bytes(&m->meters[i]);
+		m->took_ns[i] += sign * (int64_t)bps_now_ns();
+	}
+}
+
+/*
+ * All boxes have begun before any counts, and go on until all have counted: what they
+ * count was on its way at the same time, whoever was late.
+ */
+static void exchange_together(struct measuring *m)
+{
+	const struct bps_mpi *mpi = m->job->mpi;
+
+	memset(m->mine, 0, m->n_rates * sizeof(*m->mine));
+	memset(m->took_ns, 0, m->n_rounds * sizeof(*m->took_ns));
+	begin_all(m);
+	(void)usleep(SETTLE_NS / BPS_NS_PER_US);
+	(void)mpi->Barrier(mpi->comm_world);
+	count_all(m, -1);
+	(void)usleep(TOGETHER_NS / BPS_NS_PER_US);
+	count_all(m, 1);
+	(void)mpi->Barrier(mpi->comm_world);
+	for (uint32_t i = 0; i < m->n_rounds; i++)
+		if (m->took_ns[i] > 0)
+			m->mine[place_of(m, i)] =
+				(int64_t)((double)m->mine[place_of(m, i)] /
+			                  (double)m->took_ns[i] * BPS_NS_PER_S);
+	end_all(m);
+}
+
+/* Rates of one time belong together, so those that add up to most are kept. */
+static void measure_together(struct measuring *m)
+{
+	struct bps_job *job = m->job;
+
+	for (uint32_t try = 0; try < MOST_TRIES; try++) {
+		exchange_together(m);
+		share_rates(m, m->all);
+		if (bps_job_at_once(job, m->all) >
+		    bps_job_at_once(job, job->rates.together))
+			memcpy(job->rates.together, m->all, m->n_rates * sizeof(*m->all));
+		if (!bps_job_is_crowded(job))
+			break;
 	}
 }
 
@@ -197,18 +303,6 @@ static void share_reason(struct measuring *m)
 	free(all);
 }
 
-static void share_rates(struct measuring *m, const int64_t *mine, int64_t **ret)
-{
-	const struct bps_mpi *mpi = m->job->mpi;
-	const size_t n = (size_t)m->job->n_boxes * m->n_rounds;
-
-	*ret = calloc(n, sizeof(**ret));
-	if (!*ret)
-		(void)mpi->Abort(mpi->comm_world, BPS_CHECK_CANNOT);
-	(void)mpi->Allreduce(mine, *ret, (int)n, mpi->type[BPS_MPI_INT64_T],
-	                     mpi->op[BPS_MAX], mpi->comm_world);
-}
-
 static void stop(struct measuring *m)
 {
 	for (uint32_t i = 0; i < m->n_rounds; i++)
@@ -217,6 +311,9 @@ static void stop(struct measuring *m)
 	bps_engine_stop(m->carrier);
 	free(m->meters);
 	free(m->addrs);
+	free(m->mine);
+	free(m->all);
+	free(m->took_ns);
 }
 
 /* Without any the kernel chooses; what is wrong with BPSMPI_INTERFACE says the doctor. */
@@ -230,8 +327,7 @@ static void choose_cards(struct measuring *m)
 	m->common.n_peers = m->job->n_boxes * m->n_rounds;
 }
 
-static void measure(struct measuring *m, const struct bps_doctor_server *servers,
-                    int64_t *alone, int64_t *together)
+static void measure(struct measuring *m, const struct bps_doctor_server *servers)
 {
 	struct bps_job *job = m->job;
 	const struct bps_mpi *mpi = job->mpi;
@@ -246,31 +342,37 @@ static void measure(struct measuring *m, const struct bps_doctor_server *servers
 	for (uint32_t i = 0; i < m->n_rounds && takes_part; i++)
 		if (servers || job->charter.n_hosts == 0)
 			start_meter(m, i, servers);
-	measure_alone(m, alone);
-	measure_together(m, together);
+	measure_alone(m);
+	measure_together(m);
 	stop(m);
 	share_reason(m);
+}
+
+static bool allocate(struct measuring *m)
+{
+	struct bps_job_rates *rates = &m->job->rates;
+
+	m->addrs = calloc(m->job->n_boxes, sizeof(*m->addrs));
+	m->meters = calloc(m->n_rounds, sizeof(*m->meters));
+	m->took_ns = calloc(m->n_rounds, sizeof(*m->took_ns));
+	m->mine = calloc(m->n_rates, sizeof(*m->mine));
+	m->all = calloc(m->n_rates, sizeof(*m->all));
+	rates->alone = calloc(m->n_rates, sizeof(*rates->alone));
+	rates->together = calloc(m->n_rates, sizeof(*rates->together));
+	return m->addrs && m->meters && m->took_ns && m->mine && m->all && rates->alone &&
+	       rates->together;
 }
 
 void bps_job_measure(struct bps_job *job, const struct bps_doctor_server *servers)
 {
 	struct measuring m = { .job = job, .box = job->box_of[job->rank] };
-	const size_t n_boxes = job->n_boxes;
-	int64_t *alone, *together;
 
-	if (n_boxes < 2)
+	if (job->n_boxes < 2)
 		return;
 	m.n_rounds = count_rounds(job->n_boxes, job->charter.n_hosts);
-	m.addrs = calloc(n_boxes, sizeof(*m.addrs));
-	m.meters = calloc(m.n_rounds, sizeof(*m.meters));
-	alone = calloc(n_boxes * m.n_rounds, sizeof(*alone));
-	together = calloc(n_boxes * m.n_rounds, sizeof(*together));
-	if (!m.addrs || !m.meters || !alone || !together)
+	m.n_rates = (size_t)job->n_boxes * m.n_rounds;
+	if (!allocate(&m))
 		(void)job->mpi->Abort(job->mpi->comm_world, BPS_CHECK_CANNOT);
-	measure(&m, servers, alone, together);
 	job->rates.n_rounds = m.n_rounds;
-	share_rates(&m, alone, &job->rates.alone);
-	share_rates(&m, together, &job->rates.together);
-	free(alone);
-	free(together);
+	measure(&m, servers);
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "transport/reach.h"
 
@@ -145,6 +146,29 @@ void *bps_meter_run(void *arg)
 	                     &meter->reason) < 0)
 		meter->bytes_per_s = 0;
 	return NULL;
+}
+
+void *bps_meter_keep(void *arg)
+{
+	struct bps_meter *meter = arg;
+
+	do {
+		bps_meter_run(meter);
+	} while (meter->bytes_per_s > 0 && !bps_load_relaxed(&meter->enough));
+	return NULL;
+}
+
+uint64_t bps_meter_bytes(const struct bps_meter *meter)
+{
+	struct bps_engine_card cards[BPS_NETIF_MAX];
+	uint32_t n = bps_engine_cards(meter->engine, cards, BPS_NETIF_MAX);
+	uint64_t in = 0, out = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		in += cards[i].received_bytes;
+		out += cards[i].sent_bytes;
+	}
+	return in < out ? in : out;
 }
 
 void bps_meter_stop(struct bps_meter *meter)

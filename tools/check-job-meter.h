@@ -15,6 +15,7 @@ struct bps_meter {
 	uint64_t least_ns;         /* set by the caller: how long to look */
 	uint64_t bytes_per_s;      /* what was seen, one way; 0: it failed, see reason */
 	struct bps_reason reason;
+	uint32_t enough;  /* bps_meter_keep() ends soon; set by any thread */
 	pthread_t thread; /* the caller's */
 };
 
@@ -45,6 +46,14 @@ int bps_meter_start(const struct bps_meter_job *job, struct bps_meter *meter,
 
 /** bps_meter_run() - a thread's function: exchange bytes; @meter has an engine. */
 void *bps_meter_run(void *meter);
+
+/** bps_meter_keep() - a thread's function: the same again and again, until meter->enough
+ * is set or one fails. */
+void *bps_meter_keep(void *meter);
+
+/** bps_meter_bytes() - what has come in so far, or gone out where that is less; meanwhile
+ * a thread may keep exchanging. */
+uint64_t bps_meter_bytes(const struct bps_meter *meter);
 
 /** bps_meter_stop() - one without engine is fine. */
 void bps_meter_stop(struct bps_meter *meter);

@@ -8,67 +8,20 @@
 #include "tools/check-job-impl.h"
 #include "topology/bandwidth.h"
 
-/* As the library sees measurements: what differs by less is taken for alike, and what is
- * faster than cores are at other times is only as sure as these. */
-#define ALIKE            0.7
-#define CORE_BYTES_PER_S 300e6
-#define ALIKE_TO_CORES   0.3
 /* Who says how fast links are knows that they differ; so much is worth a word. */
 #define ALIKE_AS_SAID (1.0 / 3)
 
-/* -- who exchanges bytes with whom -- */
-
-/* As the teams of a tournament: with an odd number one rests, and the last is the centre
- * of the circle. */
-static bool pair(uint32_t n, uint32_t box, uint32_t round, uint32_t *ret)
-{
-	const uint32_t circle = (n - 1) | 1u, turn = round % circle;
-	uint32_t other = box == circle ? turn : (2 * turn + circle - box) % circle;
-
-	if (other == box)
-		other = circle;
-	*ret = other;
-	return other < n && box < other;
-}
-
-bool bps_job_partner(uint32_t n_boxes, uint32_t n_servers, uint32_t box, uint32_t round,
-                     uint32_t *ret)
-{
-	const uint32_t n = n_boxes > n_servers ? n_boxes : n_servers;
-
-	if (n_servers == 0)
-		return pair(n_boxes, box, round, ret);
-	*ret = (box + round) % n;
-	return *ret < n_servers;
-}
-
 /* -- links -- */
-
-static void raise(struct bps_job_link *link, double bytes_per_s)
-{
-	if (bytes_per_s <= link->bytes_per_s && link->source == BPS_RATE_MEASURED)
-		return;
-	if (bytes_per_s > 0)
-		*link = (struct bps_job_link){ bytes_per_s, BPS_RATE_MEASURED };
-}
 
 /* A link is as fast as the fastest exchange over it. */
 static void take_measured(struct bps_job *job)
 {
-	const struct bps_job_rates *rates = &job->rates;
-	const uint32_t n_servers = job->charter.n_hosts;
+	for (uint32_t i = 0; i < job->n_boxes + job->charter.n_hosts; i++) {
+		double rate = bps_job_fastest(job, i);
 
-	for (uint32_t b = 0; b < job->n_boxes; b++)
-		for (uint32_t i = 0; i < rates->n_rounds; i++) {
-			double rate = (double)rates->alone[b * rates->n_rounds + i];
-			uint32_t other;
-
-			if (!bps_job_partner(job->n_boxes, n_servers, b, i, &other))
-				continue;
-			raise(&job->links[b], rate);
-			raise(&job->links[n_servers ? job->n_boxes + other : other],
-			      rate);
-		}
+		if (rate > 0)
+			job->links[i] = (struct bps_job_link){ rate, BPS_RATE_MEASURED };
+	}
 }
 
 /* Of the cards that a job can use together; 0: of one of them it is not known. */
@@ -140,15 +93,10 @@ double bps_job_median_rate(const struct bps_job_link *links, uint32_t n)
 	return median;
 }
 
-static double alike(double measured)
-{
-	return measured > CORE_BYTES_PER_S ? ALIKE_TO_CORES : ALIKE;
-}
-
 bool bps_job_is_slow(const struct bps_job_link *link, double usual)
 {
 	if (link->source == BPS_RATE_MEASURED)
-		return link->bytes_per_s < alike(usual) * usual;
+		return link->bytes_per_s < bps_job_alike(usual) * usual;
 	if (link->source == BPS_RATE_SAID)
 		return link->bytes_per_s < ALIKE_AS_SAID * usual;
 	return link->source == BPS_RATE_KERNEL && link->bytes_per_s < usual;
@@ -176,7 +124,7 @@ static double settled(const struct bps_job *job, uint32_t link)
 	if (rate == 0)
 		return most > 0 ? most : 1;
 	if (job->links[link].source == BPS_RATE_MEASURED &&
-	    rate > alike(measured) * measured)
+	    rate > bps_job_alike(measured) * measured)
 		return measured;
 	return rate;
 }

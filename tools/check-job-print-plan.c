@@ -42,20 +42,13 @@ static void take(struct exchanges *exchanges, double alone, double together)
 static struct exchanges find_exchanges(const struct bps_job *job, uint32_t link)
 {
 	const struct bps_job_rates *rates = &job->rates;
-	const uint32_t n_servers = job->charter.n_hosts;
 	struct exchanges found = { 0 };
+	uint32_t at;
 
-	for (uint32_t b = 0; b < job->n_boxes; b++)
-		for (uint32_t i = 0; i < rates->n_rounds; i++) {
-			const uint32_t at = b * rates->n_rounds + i;
-			uint32_t other;
-
-			if (!bps_job_partner(job->n_boxes, n_servers, b, i, &other))
-				continue;
-			if (b == link || (n_servers ? job->n_boxes : 0) + other == link)
-				take(&found, (double)rates->alone[at],
-				     (double)rates->together[at]);
-		}
+	for (uint32_t round = 0; round < rates->n_rounds; round++)
+		if (bps_job_exchange(job, link, round, &at))
+			take(&found, (double)rates->alone[at],
+			     (double)rates->together[at]);
 	return found;
 }
 
