@@ -31,6 +31,13 @@ void bps_box_print_plan(const struct bps_box_printer *printer,
 
 /* -- JSON -- */
 
+/** bps_json_text() - "text"; "" and NULL are null. Newlines become spaces; other
+ * characters are printable ASCII. */
+void bps_json_text(const char *text);
+/** bps_json_field() - "name": "text" */
+void bps_json_field(const char *name, const char *text);
+/** bps_json_rate() - "name": value, where 0 is null. */
+void bps_json_rate(const char *name, double value);
 /** bps_json_number() - "name": value, where NONE is null. */
 void bps_json_number(const char *name, uint32_t value);
 /** bps_json_set() - "name": "0-3,8" */

@@ -12,10 +12,9 @@
 #define SCHEMA     1
 #define LIST_BYTES (5 * BPS_CPU_MAX) /* every other CPU: "8190," is five characters */
 
-static void print_text(const char *name, const char *text)
+void bps_json_text(const char *text)
 {
-	printf("\"%s\": ", name);
-	if (!text[0]) {
+	if (!text || !text[0]) {
 		fputs("null", stdout);
 		return;
 	}
@@ -23,9 +22,23 @@ static void print_text(const char *name, const char *text)
 	for (; *text; text++) {
 		if (*text == '"' || *text == '\\')
 			putchar('\\');
-		putchar(*text);
+		putchar(*text == '\n' ? ' ' : *text);
 	}
 	putchar('"');
+}
+
+void bps_json_field(const char *name, const char *text)
+{
+	printf("\"%s\": ", name);
+	bps_json_text(text);
+}
+
+void bps_json_rate(const char *name, double value)
+{
+	if (value > 0)
+		printf("\"%s\": %.0f", name, value);
+	else
+		printf("\"%s\": null", name);
 }
 
 void bps_json_number(const char *name, uint32_t value)
@@ -64,7 +77,7 @@ static void print_packages(const struct bps_machine *machine)
 	for (uint32_t i = 0; i < machine->n_packages; i++) {
 		bps_json_next(i, machine->n_packages);
 		printf("{\"number\": %u, ", machine->packages[i].number);
-		print_text("model", machine->packages[i].model);
+		bps_json_field("model", machine->packages[i].model);
 		putchar('}');
 	}
 	bps_json_next(machine->n_packages, machine->n_packages);
@@ -132,7 +145,7 @@ static void print_bridges(const struct bps_machine *machine)
 	for (uint32_t i = 0; i < machine->n_bridges; i++) {
 		bps_json_next(i, machine->n_bridges);
 		putchar('{');
-		print_text("bus", machine->bridges[i].bus);
+		bps_json_field("bus", machine->bridges[i].bus);
 		fputs(", ", stdout);
 		print_place("above", &machine->bridges[i].at);
 		putchar('}');
@@ -149,19 +162,18 @@ static void print_nic(const struct bps_machine_nic *nic)
 	};
 
 	putchar('{');
-	print_text("name", nic->name);
+	bps_json_field("name", nic->name);
 	fputs(", ", stdout);
-	print_text("bus", nic->bus);
+	bps_json_field("bus", nic->bus);
 	fputs(", ", stdout);
-	print_text("verbs", nic->verbs);
+	bps_json_field("verbs", nic->verbs);
 	fputs(", ", stdout);
-	print_text("model", nic->model);
+	bps_json_field("model", nic->model);
 	fputs(", ", stdout);
 	print_place("bridge", &nic->at);
-	if (nic->bytes_per_s > 0)
-		printf(", \"bytes_per_s\": %.0f, ", nic->bytes_per_s);
-	else
-		fputs(", \"bytes_per_s\": null, ", stdout);
+	fputs(", ", stdout);
+	bps_json_rate("bytes_per_s", nic->bytes_per_s);
+	fputs(", ", stdout);
 	bps_json_number("mtu", nic->mtu ? nic->mtu : BPS_MACHINE_NONE);
 	printf(", \"link\": %s, \"virtual\": %s}", links[nic->link],
 	       nic->is_virtual ? "true" : "false");
@@ -185,9 +197,9 @@ static void print_gpus(const struct bps_machine *machine)
 
 		bps_json_next(i, machine->n_gpus);
 		putchar('{');
-		print_text("bus", gpu->bus);
+		bps_json_field("bus", gpu->bus);
 		fputs(", ", stdout);
-		print_text("model", gpu->model);
+		bps_json_field("model", gpu->model);
 		printf(", \"pci_class\": \"%04x\", \"vendor\": \"%04x\", "
 		       "\"device\": \"%04x\", ",
 		       gpu->pci_class, gpu->vendor, gpu->device);
@@ -226,7 +238,7 @@ void bps_box_print_json(const struct bps_machine *machine,
 	};
 
 	printf("{\n  \"schema\": \"bpsmpi-check box\",\n  \"version\": %d,\n  ", SCHEMA);
-	print_text("host", machine->host);
+	bps_json_field("host", machine->host);
 	printf(",\n  \"source\": \"%s\",\n  \"memory_bytes\": %llu,\n  ",
 	       sources[machine->source], (unsigned long long)machine->memory_bytes);
 	printf("\"n_cpus\": %u,\n  \"n_cores\": %u,\n  \"n_usable\": %u,\n  ",

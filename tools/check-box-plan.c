@@ -35,37 +35,33 @@ const char *bps_box_use_text(enum bps_box_use use)
 		[BPS_BOX_APART] = "no way to the servers",
 		[BPS_BOX_SLOW] = "less than a fifth of the fastest",
 		[BPS_BOX_SPARE] = "eight others are used",
+		[BPS_BOX_ALONE] = "all ranks are on this box",
 	};
 
 	return texts[use];
 }
 
 /* An address of each; 0: one of them is not known, so what follows is not either. */
-static int find_servers(const char *servers, struct bps_addr *ret)
+static int find_servers(const struct bps_box_network *network, struct bps_addr *ret)
 {
-	struct bps_hostlist list;
 	char why[256];
 	int n = 0;
 
-	if (!servers[0] || bps_hostlist_parse("BPSMPI_SERVERS", servers, BPS_SERVER_PORT,
-	                                      &list, why, sizeof(why)))
-		return 0;
-	for (uint32_t i = 0; i < list.n_hosts && n < SERVERS_MAX; i++) {
-		if (bps_addr_resolve(list.hosts[i].name, list.hosts[i].port, &ret[n], 1,
-		                     why, sizeof(why)) < 1) {
-			n = 0;
-			break;
-		}
+	for (uint32_t i = 0; i < network->n_hosts && n < SERVERS_MAX; i++) {
+		const struct bps_host *host = &network->hosts[i];
+
+		if (bps_addr_resolve(host->name, host->port, &ret[n], 1, why,
+		                     sizeof(why)) < 1)
+			return 0;
 		n++;
 	}
-	bps_hostlist_deinit(&list);
 	return n;
 }
 
-static void find_reach(const char *servers, struct outlook *outlook)
+static void find_reach(const struct bps_box_network *network, struct outlook *outlook)
 {
 	static struct bps_addr there[SERVERS_MAX];
-	int n = find_servers(servers, there);
+	int n = find_servers(network, there);
 
 	if (n > 0)
 		bps_reach_list(outlook->list, outlook->n_list, there, n,
@@ -74,24 +70,19 @@ static void find_reach(const char *servers, struct outlook *outlook)
 		outlook->reaches[i] = true;
 }
 
-/* The doctor says what is wrong with variables; here they count as far as they can. */
-static void look_out(struct outlook *outlook)
+static void look_out(const struct bps_box_network *network, struct outlook *outlook)
 {
-	static struct bps_config config;
-	int log_fd = bps_log_set_fd(-1);
 	char why[256];
 
-	(void)bps_config_parse(&config, environ);
-	(void)bps_log_set_fd(log_fd);
+	*outlook = (struct outlook){ .is_narrow = network->interface[0] != '\0' };
 	outlook->n_list = bps_netif_list(outlook->list, BPS_NETIF_MAX);
 	if (outlook->n_list < 0)
 		outlook->n_list = 0;
-	outlook->is_narrow = config.interface[0] != '\0';
 	if (outlook->is_narrow)
-		outlook->n_chosen =
-			bps_netif_match(outlook->list, outlook->n_list, config.interface,
-		                        outlook->chosen, BPS_NETIF_MAX, why, sizeof(why));
-	find_reach(config.servers, outlook);
+		outlook->n_chosen = bps_netif_match(outlook->list, outlook->n_list,
+		                                    network->interface, outlook->chosen,
+		                                    BPS_NETIF_MAX, why, sizeof(why));
+	find_reach(network, outlook);
 }
 
 static bool is_chosen(const struct outlook *outlook, const struct bps_addr *addr)
@@ -129,18 +120,45 @@ static enum bps_box_use use_of(const struct outlook *outlook,
 	return reaches ? BPS_BOX_USED : BPS_BOX_APART;
 }
 
-static void find_uses(const struct bps_machine *machine, bool live, enum bps_box_use *ret)
+void bps_box_uses(const struct bps_machine *machine,
+                  const struct bps_box_network *network, enum bps_box_use *ret)
 {
 	static struct outlook outlook;
 
-	if (live)
-		look_out(&outlook);
+	look_out(network, &outlook);
+	for (uint32_t i = 0; i < machine->n_nics; i++)
+		ret[i] = use_of(&outlook, &machine->nics[i]);
+}
+
+/* By the variables of this process. The doctor says what is wrong with them; here they
+ * count as far as they can. */
+static void find_uses(const struct bps_machine *machine, enum bps_box_use *ret)
+{
+	static struct bps_config config;
+	struct bps_box_network network = { .interface = config.interface };
+	struct bps_hostlist list = { 0 };
+	int log_fd = bps_log_set_fd(-1);
+	char why[256];
+
+	(void)bps_config_parse(&config, environ);
+	(void)bps_log_set_fd(log_fd);
+	if (config.servers[0] &&
+	    bps_hostlist_parse("BPSMPI_SERVERS", config.servers, BPS_SERVER_PORT, &list,
+	                       why, sizeof(why)) == 0) {
+		network.hosts = list.hosts;
+		network.n_hosts = list.n_hosts;
+	}
+	bps_box_uses(machine, &network, ret);
+	bps_hostlist_deinit(&list);
+}
+
+/* Of a box from a file. */
+static void guess_uses(const struct bps_machine *machine, enum bps_box_use *ret)
+{
 	for (uint32_t i = 0; i < machine->n_nics; i++) {
 		const struct bps_machine_nic *nic = &machine->nics[i];
 
-		if (live)
-			ret[i] = use_of(&outlook, nic);
-		else if (nic->link == BPS_MACHINE_LINK_DOWN)
+		if (nic->link == BPS_MACHINE_LINK_DOWN)
 			ret[i] = BPS_BOX_DOWN;
 		else
 			ret[i] = nic->is_virtual ? BPS_BOX_VIRTUAL : BPS_BOX_USED;
@@ -181,39 +199,58 @@ static uint32_t make_ranks(const struct bps_machine *machine, struct bps_cpuset 
 	return n;
 }
 
-static int place(const struct bps_machine *machine, struct bps_cpuset *ranks,
-                 uint32_t *nics, struct bps_box_plan *ret)
+static int place(const struct bps_place_in *in, struct bps_box_plan *ret)
 {
-	struct bps_place_in in = { .machine = machine, .ranks = ranks, .nics = nics };
-	int r;
+	int r = bps_place(in, &ret->placement);
 
-	in.n_ranks = make_ranks(machine, ranks);
-	for (uint32_t i = 0; i < machine->n_nics; i++)
-		if (ret->nics[i] == BPS_BOX_USED)
-			nics[in.n_nics++] = i;
-	r = bps_place(&in, &ret->placement);
 	if (!r)
 		find_left_out(ret->placement, ret->nics);
 	if (!r)
-		r = bps_place_server(machine, nics, in.n_nics, 0, &ret->server);
+		r = bps_place_server(in->machine, in->nics, in->n_nics, 0, &ret->server);
 	return r == -EINVAL ? 0 : r; /* no CPU is usable */
 }
 
-int bps_box_plan(const struct bps_machine *machine, bool live, struct bps_box_plan *ret)
+int bps_box_place(const struct bps_machine *machine, const struct bps_cpuset *ranks,
+                  uint32_t n_ranks, const enum bps_box_use *uses,
+                  struct bps_box_plan *ret)
 {
-	struct bps_cpuset *ranks = calloc((size_t)machine->n_nodes + 1, sizeof(*ranks));
+	struct bps_cpuset *own = calloc((size_t)machine->n_nodes + 1, sizeof(*own));
 	uint32_t *nics = calloc((size_t)machine->n_nics + 1, sizeof(*nics));
+	struct bps_place_in in = { .machine = machine, .nics = nics };
 	int r = -ENOMEM;
 
 	*ret = (struct bps_box_plan){
 		.nics = calloc((size_t)machine->n_nics + 1, sizeof(*ret->nics)),
 	};
-	if (ranks && nics && ret->nics) {
-		find_uses(machine, live, ret->nics);
-		r = place(machine, ranks, nics, ret);
+	if (own && nics && ret->nics) {
+		in.ranks = ranks ? ranks : own;
+		in.n_ranks = ranks ? n_ranks : make_ranks(machine, own);
+		for (uint32_t i = 0; i < machine->n_nics; i++) {
+			ret->nics[i] = uses[i];
+			if (uses[i] == BPS_BOX_USED)
+				nics[in.n_nics++] = i;
+		}
+		r = place(&in, ret);
 	}
-	free(ranks);
+	free(own);
 	free(nics);
+	return r;
+}
+
+int bps_box_plan(const struct bps_machine *machine, bool live, struct bps_box_plan *ret)
+{
+	enum bps_box_use *uses = calloc((size_t)machine->n_nics + 1, sizeof(*uses));
+	int r;
+
+	*ret = (struct bps_box_plan){ 0 };
+	if (!uses)
+		return -ENOMEM;
+	if (live)
+		find_uses(machine, uses);
+	else
+		guess_uses(machine, uses);
+	r = bps_box_place(machine, NULL, 0, uses, ret);
+	free(uses);
 	return r;
 }
 

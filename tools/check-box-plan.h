@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "base/hostlist.h"
 #include "topology/placement.h"
 
 /* Of a network card. */
@@ -19,6 +20,7 @@ enum bps_box_use {
 	BPS_BOX_APART,   /* no server of BPSMPI_SERVERS is reached by it */
 	BPS_BOX_SLOW,    /* see BPS_PLACE_LEAST_NIC */
 	BPS_BOX_SPARE,   /* see BPS_PLACE_RAILS_MAX */
+	BPS_BOX_ALONE,   /* the job is in this box */
 	BPS_BOX_N_USES,
 };
 
@@ -28,8 +30,36 @@ struct bps_box_plan {
 	enum bps_box_use *nics;                /* [machine->n_nics]; owned */
 };
 
+/* What a job says about its network. */
+struct bps_box_network {
+	const char *interface;        /* BPSMPI_INTERFACE; "" */
+	const struct bps_host *hosts; /* [n_hosts], of BPSMPI_SERVERS; borrowed */
+	uint32_t n_hosts;
+};
+
 /**
- * bps_box_plan() - @machine: borrowed, while the plan is used too
+ * bps_box_uses() - which network cards of this box a job can use; those that
+ * bps_box_place() finds to be too slow or too many still count as used.
+ * @machine: this box; its addresses and routes are looked at, names of servers looked up
+ * @ret: [machine->n_nics]
+ */
+void bps_box_uses(const struct bps_machine *machine,
+                  const struct bps_box_network *network, enum bps_box_use *ret);
+
+/**
+ * bps_box_place() - the plan of a box.
+ * @ranks: [n_ranks], where each may run; NULL: one on each memory node
+ * @uses: [machine->n_nics], as bps_box_uses() has them
+ *
+ * Return and ownership as of bps_box_plan().
+ */
+int bps_box_place(const struct bps_machine *machine, const struct bps_cpuset *ranks,
+                  uint32_t n_ranks, const enum bps_box_use *uses,
+                  struct bps_box_plan *ret);
+
+/**
+ * bps_box_plan() - both, for a box on which no job runs yet.
+ * @machine: borrowed, while the plan is used too
  * @live: it is this box: its addresses and routes, BPSMPI_INTERFACE and BPSMPI_SERVERS
  * count; the names of servers are looked up
  *

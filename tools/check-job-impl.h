@@ -17,6 +17,7 @@
 #include "base/config.h"
 #include "base/cpuset.h"
 #include "base/hostlist.h"
+#include "tools/check-box-plan.h"
 #include "tools/check-doctor-impl.h"
 #include "tools/check-parcel.h"
 #include "tools/check.h"
@@ -53,6 +54,8 @@ struct bps_job_box {
 	const struct bps_machine *machine;    /* owned; may be NULL where a rank failed */
 	char nics[BPS_JOB_NICS][IF_NAMESIZE]; /* that the job can use, the best first */
 	uint32_t n_nics;
+	uint32_t *uses; /* [machine->n_nics], enum bps_box_use of each; owned */
+	uint32_t n_uses;
 	struct bps_doctor_server
 		*servers; /* owned: how the job's servers answered here */
 	uint32_t n_servers;
@@ -339,6 +342,11 @@ void bps_job_print_plan(const struct bps_job *job);
 
 /** bps_job_print_json() - version 1 of the schema in bpsmpi-check(1). */
 void bps_job_print_json(const struct bps_job *job);
+
+/** bps_job_place() - the plan of a box with the ranks that it has. Return and ownership
+ * as of bps_box_plan(). */
+int bps_job_place(const struct bps_job *job, const struct bps_job_box *box,
+                  struct bps_box_plan *ret);
 
 /** bps_job_draw() - options->svg. Return: an exit status. */
 int bps_job_draw(const struct bps_job *job);

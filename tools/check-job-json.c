@@ -7,48 +7,12 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "tools/check-box-impl.h"
 #include "tools/check-job-impl.h"
 #include "topology/boxes.h"
 
 #define SCHEMA     1
 #define CPUS_BYTES (5 * BPS_CPU_MAX)
-
-/* Text in quotes; "" is null. What is not printable ASCII did not come this far. */
-static void print_text(const char *text)
-{
-	if (!text || !text[0]) {
-		fputs("null", stdout);
-		return;
-	}
-	putchar('"');
-	for (; *text; text++) {
-		if (*text == '"' || *text == '\\')
-			putchar('\\');
-		putchar(*text == '\n' ? ' ' : *text);
-	}
-	putchar('"');
-}
-
-static void print_field(const char *name, const char *text)
-{
-	printf("\"%s\": ", name);
-	print_text(text);
-}
-
-/* A number that is not known is null. */
-static void print_rate(const char *name, double value)
-{
-	if (value > 0)
-		printf("\"%s\": %.0f", name, value);
-	else
-		printf("\"%s\": null", name);
-}
-
-/* Between two elements of an array, and before its end. */
-static void next(uint32_t i, uint32_t n)
-{
-	fputs(i < n ? (i ? ",\n    " : "\n    ") : (n ? "\n  ]" : "]"), stdout);
-}
 
 /* Lines as an array of texts. */
 static void print_lines(const char *name, const char *lines)
@@ -60,7 +24,7 @@ static void print_lines(const char *name, const char *lines)
 	for (char *line = copy ? strtok_r(copy, "\n", &rest) : NULL; line;
 	     line = strtok_r(NULL, "\n", &rest)) {
 		fputs(between, stdout);
-		print_text(line);
+		bps_json_text(line);
 		between = ", ";
 	}
 	putchar(']');
@@ -75,18 +39,27 @@ static void print_ranks(const struct bps_job *job)
 	for (uint32_t r = 0; r < job->size; r++) {
 		const struct bps_job_rank *rank = &job->ranks[r];
 
-		next(r, job->size);
+		bps_json_next(r, job->size);
 		bps_cpuset_format(&rank->cpus, cpus, sizeof(cpus));
 		printf("{\"box\": %u, \"cpus\": \"%s\", \"preloaded\": %s, ", rank->box,
 		       cpus, rank->preload == BPS_PRELOAD_CARRIED ? "true" : "false");
-		print_field("library", rank->library);
+		bps_json_field("library", rank->library);
 		fputs(", ", stdout);
-		print_field("version", rank->version);
+		bps_json_field("version", rank->version);
 		fputs(", ", stdout);
-		print_field("mpi", rank->mpi);
+		bps_json_field("mpi", rank->mpi);
 		putchar('}');
 	}
-	next(job->size, job->size);
+	bps_json_next(job->size, job->size);
+}
+
+static void print_machine(const struct bps_job *job, const struct bps_job_box *box)
+{
+	struct bps_box_plan plan;
+	const bool made = bps_job_place(job, box, &plan) == 0;
+
+	bps_box_print_json(box->machine, made ? &plan : NULL);
+	bps_box_plan_deinit(&plan);
 }
 
 static void print_boxes(const struct bps_job *job)
@@ -98,22 +71,22 @@ static void print_boxes(const struct bps_job *job)
 		const struct bps_job_box *box = &job->boxes[b];
 		char *text = bps_job_difference(box, &job->boxes[common]);
 
-		next(b, job->n_boxes);
+		bps_json_next(b, job->n_boxes);
 		putchar('{');
-		print_field("host", box->host);
+		bps_json_field("host", box->host);
 		printf(", \"like\": %u, \"common\": %u, ", box->like, common);
 		print_lines("differs", text);
 		fputs(", \"interfaces\": [", stdout);
 		for (uint32_t i = 0; i < box->n_nics; i++) {
 			fputs(i ? ", " : "", stdout);
-			print_text(box->nics[i]);
+			bps_json_text(box->nics[i]);
 		}
 		fputs("],\n    \"machine\": ", stdout);
-		bps_box_print_json(box->machine, NULL);
+		print_machine(job, box);
 		putchar('}');
 		free(text);
 	}
-	next(job->n_boxes, job->n_boxes);
+	bps_json_next(job->n_boxes, job->n_boxes);
 }
 
 /* -- servers -- */
@@ -138,9 +111,9 @@ static void print_servers(const struct bps_job *job)
 
 	fputs(",\n  \"servers\": [", stdout);
 	for (uint32_t s = 0; s < n; s++) {
-		next(s, n);
+		bps_json_next(s, n);
 		putchar('{');
-		print_field("name", job->boxes[0].servers[s].name);
+		bps_json_field("name", job->boxes[0].servers[s].name);
 		fputs(", \"answers\": [", stdout);
 		for (uint32_t b = 0; b < job->n_boxes; b++) {
 			const struct bps_doctor_server *server =
@@ -148,14 +121,14 @@ static void print_servers(const struct bps_job *job)
 
 			printf("%s{\"answer\": \"%s\", ", b ? ", " : "",
 			       answers[server->answer]);
-			print_field("detail", server->detail);
+			bps_json_field("detail", server->detail);
 			fputs(", ", stdout);
-			print_rate("round_trip_ns", (double)server->round_trip_ns);
+			bps_json_rate("round_trip_ns", (double)server->round_trip_ns);
 			putchar('}');
 		}
 		fputs("]}", stdout);
 	}
-	next(n, n);
+	bps_json_next(n, n);
 }
 
 /* -- links and the plan -- */
@@ -172,17 +145,17 @@ static void print_links(const struct bps_job *job)
 
 	fputs(",\n  \"links\": [", stdout);
 	for (uint32_t i = 0; i < n; i++) {
-		next(i, n);
+		bps_json_next(i, n);
 		putchar('{');
-		print_field(i < job->n_boxes ? "box" : "server",
-		            i < job->n_boxes
-		                    ? job->boxes[i].host
-		                    : job->boxes[0].servers[i - job->n_boxes].name);
+		bps_json_field(i < job->n_boxes ? "box" : "server",
+		               i < job->n_boxes
+		                       ? job->boxes[i].host
+		                       : job->boxes[0].servers[i - job->n_boxes].name);
 		fputs(", ", stdout);
-		print_rate("bytes_per_s", job->links[i].bytes_per_s);
+		bps_json_rate("bytes_per_s", job->links[i].bytes_per_s);
 		printf(", \"source\": \"%s\"}", sources[job->links[i].source]);
 	}
-	next(n, n);
+	bps_json_next(n, n);
 }
 
 static void print_exchanges(const struct bps_job *job)
@@ -201,13 +174,13 @@ static void print_exchanges(const struct bps_job *job)
 				continue;
 			printf("%s{\"box\": %u, \"%s\": %u, ", between, b,
 			       job->charter.n_hosts ? "server" : "other", other);
-			print_rate("alone", (double)rates->alone[at]);
+			bps_json_rate("alone", (double)rates->alone[at]);
 			fputs(", ", stdout);
-			print_rate("together", (double)rates->together[at]);
+			bps_json_rate("together", (double)rates->together[at]);
 			putchar('}');
 			between = ",\n    ";
 		}
-	next(rates->n_rounds, rates->n_rounds);
+	bps_json_next(rates->n_rounds, rates->n_rounds);
 }
 
 static void print_shares(const char *name, const double *shares, uint32_t n)
@@ -252,30 +225,30 @@ static void print_findings(const struct bps_job *job)
 	for (uint32_t i = 0; i < findings->n; i++) {
 		const struct bps_job_finding *finding = &findings->list[i];
 
-		next(i, findings->n);
+		bps_json_next(i, findings->n);
 		putchar('{');
-		print_field("check", finding->check);
+		bps_json_field("check", finding->check);
 		fputs(", \"boxes\": [", stdout);
 		for (uint32_t b = 0; b < finding->n_boxes; b++)
 			printf("%s%u", b ? ", " : "", finding->boxes[b]);
 		fputs("], ", stdout);
-		print_field("found", finding->found);
+		bps_json_field("found", finding->found);
 		fputs(", ", stdout);
-		print_field("cost", finding->cost);
+		bps_json_field("cost", finding->cost);
 		fputs(", ", stdout);
-		print_field("remedy", finding->remedy);
+		bps_json_field("remedy", finding->remedy);
 		fputs(", ", stdout);
 		print_lines("type", finding->types);
 		putchar('}');
 	}
-	next(findings->n, findings->n);
+	bps_json_next(findings->n, findings->n);
 }
 
 void bps_job_print_json(const struct bps_job *job)
 {
 	printf("{\n  \"schema\": \"bpsmpi-check job\",\n  \"version\": %d,\n  ", SCHEMA);
 	printf("\"n_ranks\": %u,\n  \"n_boxes\": %u,\n  ", job->size, job->n_boxes);
-	print_field("bytepsmpi", BPS_VERSION);
+	bps_json_field("bytepsmpi", BPS_VERSION);
 	print_ranks(job);
 	print_boxes(job);
 	print_servers(job);

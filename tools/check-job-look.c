@@ -161,6 +161,24 @@ static void look_for_nics(const char *interface, struct bps_job_box *box)
 		take_name(box, list[i].name);
 }
 
+static int look_for_uses(const struct bps_job_charter *charter, struct bps_job_box *box)
+{
+	const struct bps_machine *machine = box->machine;
+	const struct bps_box_network network = { charter->interface, charter->hosts,
+		                                 charter->n_hosts };
+	enum bps_box_use *uses = calloc((size_t)machine->n_nics + 1, sizeof(*uses));
+
+	box->uses = calloc((size_t)machine->n_nics + 1, sizeof(*box->uses));
+	if (uses && box->uses) {
+		bps_box_uses(machine, &network, uses);
+		for (uint32_t i = 0; i < machine->n_nics; i++)
+			box->uses[i] = uses[i];
+		box->n_uses = machine->n_nics;
+	}
+	free(uses);
+	return uses && box->uses ? 0 : -ENOMEM;
+}
+
 static int ask_servers(const struct bps_job_charter *charter, struct bps_job_box *box)
 {
 	if (charter->n_hosts == 0)
@@ -245,6 +263,8 @@ int bps_job_look_box(const struct bps_job_charter *charter, bool variables,
 	if (!r)
 		r = describe(ret);
 	look_for_nics(charter->interface, ret);
+	if (!r)
+		r = look_for_uses(charter, ret);
 	if (!r)
 		r = ask_servers(charter, ret);
 	if (!r)

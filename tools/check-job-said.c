@@ -70,6 +70,19 @@ static void carry_server(struct bps_parcel *p, struct bps_doctor_server *server)
 	server->answer = (enum bps_doctor_answer)answer;
 }
 
+/* One for each card. */
+static void carry_uses(struct bps_parcel *p, struct bps_job_box *box)
+{
+	const uint32_t n_nics = p->error ? 0 : box->machine->n_nics;
+
+	bps_parcel_array(p, (void **)&box->uses, &box->n_uses, n_nics,
+	                 sizeof(*box->uses));
+	for (uint32_t i = 0; i < box->n_uses; i++)
+		bps_parcel_u32(p, &box->uses[i], BPS_BOX_N_USES - 1);
+	if (!p->error && box->n_uses != n_nics)
+		p->error = -EBADMSG;
+}
+
 static void carry_box(struct bps_parcel *p, struct bps_job_box *box)
 {
 	bps_parcel_text(p, box->host, sizeof(box->host));
@@ -77,6 +90,7 @@ static void carry_box(struct bps_parcel *p, struct bps_job_box *box)
 	bps_parcel_u32(p, &box->n_nics, BPS_JOB_NICS);
 	for (uint32_t i = 0; i < box->n_nics; i++)
 		bps_parcel_text(p, box->nics[i], sizeof(box->nics[i]));
+	carry_uses(p, box);
 	bps_parcel_array(p, (void **)&box->servers, &box->n_servers, BPS_HOSTLIST_MAX,
 	                 sizeof(*box->servers));
 	for (uint32_t i = 0; i < box->n_servers; i++)
@@ -99,6 +113,7 @@ void bps_job_said_deinit(struct bps_job_said *said)
 	free(said->rank.settings);
 	bps_machine_free(said->box.machine);
 	free(said->box.servers);
+	free(said->box.uses);
 	free(said->box.findings);
 	free(said->box.ranks);
 	*said = (struct bps_job_said){ 0 };

@@ -1,52 +1,52 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The picture of a job: kinds of boxes, kinds of servers, and what goes between them. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/check-job-impl.h"
 #include "tools/check-svg.h"
+#include "topology/bandwidth.h"
 
 struct drawing {
-	struct bps_picture_box *boxes;       /* [n_boxes of the job] */
-	struct bps_picture_server *servers;  /* [n_hosts] */
-	const struct bps_placement **places; /* [n_boxes] */
+	struct bps_picture_box *boxes;      /* [n_boxes of the job] */
+	struct bps_picture_server *servers; /* [n_hosts] */
+	struct bps_box_plan *plans;         /* [n_boxes] */
 	char (*box_names)[BPS_JOB_LIST_BYTES];
 	char (*server_names)[BPS_JOB_LIST_BYTES];
 	char **differs;
 };
 
-/* The plan of one box of a kind; none where it cannot be made. */
-static const struct bps_placement *place(const struct bps_job *job,
-                                         const struct bps_job_box *box)
+int bps_job_place(const struct bps_job *job, const struct bps_job_box *box,
+                  struct bps_box_plan *ret)
 {
 	struct bps_cpuset *ranks = calloc((size_t)box->n_ranks + 1, sizeof(*ranks));
-	uint32_t nics[BPS_JOB_NICS];
-	struct bps_place_in in = { .machine = box->machine,
-		                   .ranks = ranks,
-		                   .nics = nics };
-	const struct bps_placement *placement = NULL;
+	enum bps_box_use *uses = calloc((size_t)box->n_uses + 1, sizeof(*uses));
+	int r = -ENOMEM;
 
+	*ret = (struct bps_box_plan){ 0 };
 	for (uint32_t i = 0; ranks && i < box->n_ranks; i++)
-		ranks[in.n_ranks++] = job->ranks[box->ranks[i]].cpus;
-	for (uint32_t i = 0; i < box->n_nics && job->n_boxes > 1; i++) {
-		const struct bps_machine_nic *nic = bps_job_nic(box, box->nics[i]);
-
-		if (nic)
-			nics[in.n_nics++] = (uint32_t)(nic - box->machine->nics);
+		ranks[i] = job->ranks[box->ranks[i]].cpus;
+	for (uint32_t i = 0; uses && i < box->n_uses; i++) {
+		uses[i] = (enum bps_box_use)box->uses[i];
+		if (uses[i] == BPS_BOX_USED && job->n_boxes < 2)
+			uses[i] = BPS_BOX_ALONE;
 	}
-	if (ranks && bps_place(&in, &placement))
-		placement = NULL;
+	if (ranks && uses)
+		r = bps_box_place(box->machine, ranks, box->n_ranks, uses, ret);
 	free(ranks);
-	return placement;
+	free(uses);
+	return r;
 }
 
-/* Alike boxes may get other shares, where their links differ: then they are drawn apart.
- */
+/* The links of alike boxes may differ, and their shares then: these are drawn apart. */
 static bool same_kind(const struct bps_job *job, uint32_t a, uint32_t b)
 {
 	const double *shares = job->plan.shares + job->charter.n_hosts;
+	const double *rates = job->plan.rates + job->charter.n_hosts;
 
-	return job->boxes[a].like == job->boxes[b].like && shares[a] == shares[b];
+	return job->boxes[a].like == job->boxes[b].like && shares[a] == shares[b] &&
+	       rates[a] == rates[b];
 }
 
 static void list_names(const struct bps_job *job, uint32_t box, char *ret,
@@ -73,6 +73,25 @@ static uint32_t first_of_kind(const struct bps_job *job, uint32_t box)
 	return b;
 }
 
+/* How fast its link is, and in what it differs from the common box; NULL: nothing. */
+static char *describe(const struct bps_job *job, uint32_t box, uint32_t common)
+{
+	char *differs = bps_job_difference(&job->boxes[box], &job->boxes[common]);
+	char rate[BPS_RATE_CHARS] = "", *text = NULL;
+
+	for (char *at = differs; at && *at; at++)
+		if (*at == '\n')
+			*at = at[1] ? ';' : '\0';
+	if (job->plan.known)
+		bps_rate_format(job->plan.rates[job->charter.n_hosts + box], rate);
+	if (differs && (rate[0] || differs[0]) &&
+	    asprintf(&text, "%s%s%s", rate, rate[0] && differs[0] ? "; " : "", differs) <
+	            0)
+		text = NULL;
+	free(differs);
+	return text;
+}
+
 static uint32_t fill_boxes(const struct bps_job *job, struct drawing *drawing)
 {
 	const uint32_t common = bps_job_common(job);
@@ -80,22 +99,16 @@ static uint32_t fill_boxes(const struct bps_job *job, struct drawing *drawing)
 
 	for (uint32_t b = 0; b < job->n_boxes; b++) {
 		struct bps_picture_box *box = &drawing->boxes[n];
-		char *differs = bps_job_difference(&job->boxes[b], &job->boxes[common]);
 
-		if (first_of_kind(job, b) != b) {
-			free(differs);
+		if (first_of_kind(job, b) != b)
 			continue;
-		}
-		for (char *at = differs; at && *at; at++)
-			if (*at == '\n')
-				*at = at[1] ? ';' : '\0';
-		drawing->differs[n] = differs;
-		drawing->places[n] = place(job, &job->boxes[b]);
+		drawing->differs[n] = describe(job, b, common);
+		(void)bps_job_place(job, &job->boxes[b], &drawing->plans[n]);
 		list_names(job, b, drawing->box_names[n], &box->n_alike);
 		box->machine = job->boxes[b].machine;
-		box->placement = drawing->places[n];
+		box->placement = drawing->plans[n].placement;
 		box->names = drawing->box_names[n];
-		box->differs = differs && differs[0] ? differs : NULL;
+		box->differs = drawing->differs[n];
 		if (job->plan.made) {
 			box->share = job->plan.shares[job->charter.n_hosts + b];
 			box->wire = bps_picture_box_wire(job->n_boxes, box->share);
@@ -150,25 +163,25 @@ static bool allocate(const struct bps_job *job, struct drawing *drawing)
 
 	drawing->boxes = calloc(n_boxes, sizeof(*drawing->boxes));
 	drawing->servers = calloc(n_servers, sizeof(*drawing->servers));
-	drawing->places = calloc(n_boxes, sizeof(*drawing->places));
+	drawing->plans = calloc(n_boxes, sizeof(*drawing->plans));
 	drawing->box_names = calloc(n_boxes, sizeof(*drawing->box_names));
 	drawing->server_names = calloc(n_servers, sizeof(*drawing->server_names));
 	drawing->differs = calloc(n_boxes, sizeof(*drawing->differs));
-	return drawing->boxes && drawing->servers && drawing->places &&
+	return drawing->boxes && drawing->servers && drawing->plans &&
 	       drawing->box_names && drawing->server_names && drawing->differs;
 }
 
 static void deinit(const struct bps_job *job, struct drawing *drawing)
 {
 	for (uint32_t b = 0; b < job->n_boxes; b++) {
-		if (drawing->places)
-			bps_place_free(drawing->places[b]);
+		if (drawing->plans)
+			bps_box_plan_deinit(&drawing->plans[b]);
 		if (drawing->differs)
 			free(drawing->differs[b]);
 	}
 	free(drawing->boxes);
 	free(drawing->servers);
-	free(drawing->places);
+	free(drawing->plans);
 	free(drawing->box_names);
 	free(drawing->server_names);
 	free(drawing->differs);

@@ -86,6 +86,8 @@ static struct bps_job_said make_said(void)
 		.box = { .host = "cpu7",
 		         .nics = { "eth0", "eth1" },
 		         .n_nics = 2,
+		         .uses = array(1, sizeof(uint32_t)),
+		         .n_uses = 1,
 		         .servers = array(1, sizeof(struct bps_doctor_server)),
 		         .n_servers = 1,
 		         .findings = strdup("cpu7, x: y\n") },
@@ -94,6 +96,7 @@ static struct bps_job_said make_said(void)
 	bps_cpuset_add(&said.rank.cpus, 0);
 	bps_cpuset_add(&said.rank.cpus, BPS_CPU_MAX - 1);
 	said.box.machine = make_machine();
+	said.box.uses[0] = BPS_BOX_APART;
 	said.box.servers[0] =
 		(struct bps_doctor_server){ "s1:7000", 7000, BPS_DOCTOR_SOFTWARE,
 		                            "detail", 1234567 };
@@ -157,6 +160,8 @@ static void all_arrives(void **state)
 	assert_string_equal(got.box.host, "cpu7");
 	assert_int_equal(got.box.n_nics, 2);
 	assert_string_equal(got.box.nics[1], "eth1");
+	assert_int_equal(got.box.n_uses, 1);
+	assert_int_equal(got.box.uses[0], BPS_BOX_APART);
 	assert_int_equal(got.box.n_servers, 1);
 	assert_string_equal(got.box.servers[0].name, "s1:7000");
 	assert_string_equal(got.box.servers[0].detail, "detail");
@@ -205,6 +210,9 @@ static void assert_bounds(const struct bps_job_said *said)
 	if (!said->has_box)
 		return;
 	assert_true(said->box.n_nics <= BPS_JOB_NICS);
+	assert_int_equal(said->box.n_uses, m->n_nics);
+	for (uint32_t i = 0; i < said->box.n_uses; i++)
+		assert_true(said->box.uses[i] < BPS_BOX_N_USES);
 	assert_printable(said->box.findings);
 	for (uint32_t i = 0; i < said->box.n_servers; i++)
 		assert_true(said->box.servers[i].answer < BPS_DOCTOR_N_ANSWERS);
