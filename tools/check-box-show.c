@@ -129,11 +129,16 @@ static void print_gpu_groups(const struct bps_box_printer *printer,
 
 	for (uint32_t i = 0; i < placement->n_gpu_groups; i++) {
 		const struct bps_place_gpus *group = &placement->gpu_groups[i];
-		char line[BPS_BOX_LINE_BYTES] = "GPUs";
+		char buses[BPS_BOX_LINE_BYTES] = "", line[BPS_BOX_LINE_BYTES] = "GPU";
+		uint32_t n = 0;
 
-		for (uint32_t j = 0; j < machine->n_gpus; j++)
-			if (placement->gpu_group_of[j] == i)
-				bps_box_add(line, " %s", machine->gpus[j].bus);
+		for (uint32_t j = 0; j < machine->n_gpus; j++) {
+			if (placement->gpu_group_of[j] != i)
+				continue;
+			bps_box_add(buses, " %s", machine->gpus[j].bus);
+			n++;
+		}
+		bps_box_add(line, "%s%s", plural(n), buses);
 		if (group->nic != NONE)
 			bps_box_add(line, ": NIC %s", machine->nics[group->nic].name);
 		bps_box_line(printer, 1, "%s", line);

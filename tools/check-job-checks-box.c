@@ -96,10 +96,12 @@ void bps_job_check_binding(const struct bps_job *job, uint32_t box,
 		bps_doctor_found(report,
 		                 "%u ranks are bound to a core each, and no core is left",
 		                 n_bound);
+	else if (of->n_ranks == 1)
+		bps_doctor_found(report, "its rank is bound to one core, of %u", n_cores);
 	else
-		bps_doctor_found(report, "%u of %u rank%s bound to one core each, of %u",
-		                 n_bound, of->n_ranks, of->n_ranks == 1 ? " is" : "s are",
-		                 n_cores);
+		bps_doctor_found(
+			report, "%u of %u ranks %s bound to one core each, of %u",
+			n_bound, of->n_ranks, n_bound == 1 ? "is" : "are", n_cores);
 	bps_doctor_cost(report, "the engine's thread, which sends and receives for this "
 	                        "box, shares the core of the first rank: the one waits "
 	                        "for the other");

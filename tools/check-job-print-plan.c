@@ -10,6 +10,7 @@
 #define EXAMPLE_BYTES (64.0 * 1024 * 1024)
 #define MOST_ROWS     32 /* of a table: of more, those that are slow */
 #define NAME_BYTES    256
+#define NAME_COLUMNS  20
 #define WIDTH         80
 
 /* A box, or behind them a server. */
@@ -57,13 +58,13 @@ static void print_link(const struct bps_job *job, uint32_t link)
 	const struct exchanges found = find_exchanges(job, link);
 	char least[BPS_RATE_CHARS], most[BPS_RATE_CHARS], together[BPS_RATE_CHARS];
 
-	if (found.n == 0) {
-		printf("%-20s %15s\n", link_name(job, link), "not measured");
-		return;
-	}
-	printf("%-20s %15s %15s %15s\n", link_name(job, link),
-	       bps_rate_format(found.least, least), bps_rate_format(found.most, most),
-	       bps_rate_format(found.together, together));
+	bps_job_print_name(link_name(job, link), NAME_COLUMNS);
+	if (found.n == 0)
+		printf(" %15s\n", "not measured");
+	else
+		printf(" %15s %15s %15s\n", bps_rate_format(found.least, least),
+		       bps_rate_format(found.most, most),
+		       bps_rate_format(found.together, together));
 }
 
 void bps_job_print_rates(const struct bps_job *job)
@@ -141,7 +142,8 @@ static void print_rows(const struct bps_job *job)
 			continue;
 		if (plan->known)
 			bps_rate_format(plan->rates[i], rate);
-		printf("%-20s %-10s %-12s %9.4f %% %9.4f %%\n", names,
+		bps_job_print_name(names, NAME_COLUMNS);
+		printf(" %-10s %-12s %9.4f %% %9.4f %%\n",
 		       i < n_servers ? "dedicated" : "colocated", rate,
 		       100 * plan->shares[i], 100 * plan->bcast[i]);
 	}
@@ -167,7 +169,9 @@ static void print_sources(const struct bps_job *job)
 		[BPS_RATE_UNKNOWN] = "not known and taken for as fast as any",
 	};
 	const uint32_t n = job->n_boxes + job->charter.n_hosts;
-	const char *between = "Bandwidths: ";
+	const struct bps_box_printer printer = { .width = WIDTH };
+	char line[BPS_BOX_LINE_BYTES] = "Bandwidths:";
+	const char *between = "";
 
 	for (int source = BPS_RATE_N_SOURCES; source-- > 0;) {
 		const char **names = calloc(n, sizeof(*names));
@@ -177,15 +181,14 @@ static void print_sources(const struct bps_job *job)
 		for (uint32_t i = 0; names && i < n; i++)
 			if (job->links[i].source == (enum bps_job_source)source)
 				names[n_names++] = link_name(job, i);
-		if (n_names > 0)
-			printf("%s%s: %s", between,
-			       bps_job_fold_names(names, n_names, list, sizeof(list)),
-			       texts[source]);
-		if (n_names > 0)
-			between = "; ";
+		if (n_names > 0) {
+			bps_job_fold_names(names, n_names, list, sizeof(list));
+			bps_box_add(line, "%s %s: %s", between, list, texts[source]);
+			between = ";";
+		}
 		free(names);
 	}
-	puts(".");
+	bps_box_line(&printer, 0, "%s.", line);
 }
 
 static void print_native(const struct bps_job *job)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "tools/check-box-impl.h"
 #include "tools/check-job-impl.h"
 #include "topology/bandwidth.h"
 #include "topology/boxes.h"
@@ -16,6 +17,16 @@
 static const char *plural(uint32_t n)
 {
 	return n == 1 ? "" : "s";
+}
+
+void bps_job_print_name(const char *name, int columns)
+{
+	const struct bps_box_printer printer = { .width = WIDTH };
+	const bool fits = strlen(name) <= (size_t)columns;
+
+	if (!fits)
+		bps_box_line(&printer, 0, "%s", name);
+	printf("%-*s", columns, fits ? name : "");
 }
 
 /* -- the head -- */
@@ -172,7 +183,8 @@ static void print_server(const struct bps_job *job, uint32_t server)
 	char reached[32];
 
 	(void)snprintf(reached, sizeof(reached), "%u of %u", n, job->n_boxes);
-	printf("%-28s %12s", job->boxes[0].servers[server].name, reached);
+	bps_job_print_name(job->boxes[0].servers[server].name, 28);
+	printf(" %12s", reached);
 	if (n > 0)
 		printf(" %12.2f ms %9.2f ms", (double)least / BPS_NS_PER_MS,
 		       (double)median / BPS_NS_PER_MS);

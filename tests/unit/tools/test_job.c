@@ -499,6 +499,16 @@ static void bound_ranks(void **state)
 	assert_null(strstr(report, "PE=2"));
 	tear_down(NULL);
 	set_up(NULL);
+	bind_rank(2, 0, 1); /* one of two; then the only one */
+	assert_finding("h2, binding: 1 of 2 ranks is bound to one core each, of 4",
+	               "PE=2");
+	tear_down(NULL);
+	set_up(NULL);
+	boxes[1].n_ranks = 1;
+	bind_rank(2, 0, 1);
+	assert_finding("h2, binding: its rank is bound to one core, of 4", "PE=2");
+	tear_down(NULL);
+	set_up(NULL);
 	bind_rank(0, 0, 1);
 	job.n_boxes = 1; /* no engine */
 	job.size = 2;

@@ -292,6 +292,10 @@ def test_tree_says_what_a_job_does():
             check(text.count(bus) == 1, bus + text)
         check(text.count("not used") == 0 and "PIX" not in text, text)
         check(all(f": NIC eth{i}" in text for i in (0, 2, 4, 6)), text)
+        check(text.count("GPUs ") == 4, text)
+    box = Box([Package(0, [Node(0, devices=[("gpu",), ("nic", "eth0")])])])
+    text = "\n".join(split(tree(box))[1])
+    check(f"  GPU {next(iter(box.found['gpus']))}: NIC eth0" in text, text)
 
 
 def test_tree_fits_the_terminal():
