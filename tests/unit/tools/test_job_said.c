@@ -14,9 +14,17 @@
 
 #define N_FLIPS 20000
 
-static const struct bps_machine_place on_node_1 = { 1, 1, 1 };
 static const struct bps_machine_place nowhere = { BPS_MACHINE_NONE, BPS_MACHINE_NONE,
 	                                          BPS_MACHINE_NONE };
+
+/* What is compared as bytes has no bytes that nobody set. */
+static const struct bps_machine_cpu a_cpu = { 4000, 1, 1, 1, true };
+static const struct bps_machine_nic a_nic = {
+	"eth0", "0000:3c:00.0",      "mlx5_0", "Card",     1.25e9,
+	9000,   BPS_MACHINE_LINK_UP, true,     { 1, 1, 1 }
+};
+static const struct bps_machine_gpu a_gpu = { "0000:3d:00.0", "GPU",  0x302,
+	                                      0x10de,         0xffff, { 1, 1, 1 } };
 
 static void *array(uint32_t n, size_t bytes)
 {
@@ -56,15 +64,11 @@ static struct bps_machine *make_machine(void)
 	bps_cpuset_add(&m->usable, 4000);
 	m->packages[1] = (struct bps_machine_package){ 1, "Model X" };
 	m->nodes[1] = (struct bps_machine_node){ 8, 1, UINT64_C(1) << 40, 1, 1 };
-	m->cpus[1] = (struct bps_machine_cpu){ 4000, 1, 1, 1, true };
+	memcpy(&m->cpus[1], &a_cpu, sizeof(a_cpu));
 	m->bridges[0] = (struct bps_machine_bridge){ "0000:3a:00.0", nowhere };
 	m->bridges[1] = (struct bps_machine_bridge){ "0000:3b:00.0", { 1, 1, 0 } };
-	m->nics[0] = (struct bps_machine_nic){
-		"eth0", "0000:3c:00.0",      "mlx5_0", "Card",   1.25e9,
-		9000,   BPS_MACHINE_LINK_UP, true,     on_node_1
-	};
-	m->gpus[1] = (struct bps_machine_gpu){ "0000:3d:00.0", "GPU",  0x302,
-		                               0x10de,         0xffff, on_node_1 };
+	memcpy(&m->nics[0], &a_nic, sizeof(a_nic));
+	memcpy(&m->gpus[1], &a_gpu, sizeof(a_gpu));
 	m->gpus[0].at = nowhere;
 	m->distances[1] = 21;
 	m->nvlinks[2] = 18;
