@@ -475,14 +475,14 @@ static const char *source_name(const struct bps_config *config,
 	return "default";
 }
 
-void bps_config_print(const struct bps_config *config, int fd)
+void bps_config_print(const struct bps_config *config, FILE *out)
 {
 	for (size_t i = 0; i < BPS_CONFIG_N_ROWS; i++) {
 		const struct bps_config_row *row = &bps_config_rows[i];
 		char text[BPS_CONFIG_TEXT_BYTES];
 
 		bps_config_format(config, (enum bps_config_index)i, text, sizeof(text));
-		(void)dprintf(fd, "%-28s %-16s %-8s %s\n", row->name,
+		(void)fprintf(out, "%-28s %-16s %-8s %s\n", row->name,
 		              text[0] ? text : "\"\"", row->unit[0] ? row->unit : "-",
 		              source_name(config, (enum bps_config_index)i));
 	}

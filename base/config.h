@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define BPS_ENV_PREFIX    "BPSMPI_"
 #define BPS_ENV_MAX_BYTES (INT64_C(1) << 50)
@@ -104,9 +105,9 @@ int bps_config_parse(struct bps_config *config, char *const *env);
 
 /**
  * bps_config_print() - list every variable with value, unit, and where it came from.
- * @fd: written to, borrowed during the call
+ * @out: written to, borrowed during the call; who owns it asks whether that was possible
  */
-void bps_config_print(const struct bps_config *config, int fd);
+void bps_config_print(const struct bps_config *config, FILE *out);
 
 /**
  * bps_config_format() - a field's value as a user would write it.

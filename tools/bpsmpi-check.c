@@ -12,6 +12,7 @@
 
 #include "tools/check-job.h"
 #include "tools/check.h"
+#include "tools/output.h"
 
 #define LINE_BYTES 16384 /* two paths, and more */
 
@@ -124,10 +125,8 @@ static int make_reports(const bool *wanted, const struct bps_check_options *opti
 		if (status > worst)
 			worst = status;
 	}
-	if (fflush(stdout) || ferror(stdout)) {
-		bps_check_complain("cannot write: %m");
+	if (bps_output_end("bpsmpi-check"))
 		return BPS_CHECK_WRONG;
-	}
 	return worst == BPS_CHECK_USAGE ? usage() : worst;
 }
 

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "engine/kernels/kernels.h"
 #include "engine/serverd.h"
+#include "tools/output.h"
 #include "tools/server-options.h"
 #include "tools/server-place.h"
 #include "transport/netif.h"
@@ -240,7 +241,7 @@ int main(int argc, char **argv)
 
 	r = bps_server_options_parse(argc, argv, environ, &options);
 	if (r == BPS_SERVER_OPTIONS_E_DONE)
-		return EXIT_FINE;
+		return bps_output_end("bpsmpi-server") ? EXIT_CANNOT : EXIT_FINE;
 	if (r < 0) {
 		fputs("try bpsmpi-server --help\n", stderr);
 		return EXIT_USAGE;

@@ -50,7 +50,6 @@ int bps_check_env(const struct bps_check_options *options)
 	good &= check_servers(&config);
 	good &= check_bandwidth(&config);
 	good &= bps_cpuset_parse("BPSMPI_CPUS", config.cpus, &cpus) == 0;
-	(void)fflush(stdout);
-	bps_config_print(&config, STDOUT_FILENO);
+	bps_config_print(&config, stdout);
 	return good ? BPS_CHECK_FINE : BPS_CHECK_WRONG;
 }

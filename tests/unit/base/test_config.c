@@ -281,9 +281,7 @@ static void the_list_names_value_unit_and_source(void **state)
 	const char *text;
 
 	assert_int_equal(parse(&config, &capture, "BPSMPI_WINDOW_BYTES=131072", NULL), 0);
-	capture_start(&capture);
-	bps_config_print(&config, capture.fd);
-	text = capture_end(&capture);
+	text = print_config(&config, &capture);
 	assert_int_equal(count_lines(text), BPS_CONFIG_N_ROWS);
 	assert_contains(text, "BPSMPI_WINDOW_BYTES          128K             bytes    "
 	                      "environment\n");

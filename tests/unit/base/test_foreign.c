@@ -149,9 +149,7 @@ static void the_list_says_whose_name_it_was(void **state)
 
 	assert_int_equal(
 		parse("BYTEPS_SERVER_ENGINE_THREAD=3", "BPSMPI_LOOPS=2", NULL, NULL), 0);
-	capture_start(&capture);
-	bps_config_print(&config, capture.fd);
-	text = capture_end(&capture);
+	text = print_config(&config, &capture);
 	assert_contains(text, "BPSMPI_REDUCERS              3                threads  "
 	                      "BYTEPS_SERVER_ENGINE_THREAD\n");
 	assert_contains(text, "BPSMPI_LOOPS                 2                threads  "

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "base/config.h"
 #include "base/log.h"
 
 #include <setjmp.h>
@@ -41,6 +42,18 @@ static inline const char *capture_end(struct capture *capture)
 	close(capture->fd);
 	assert_true(n >= 0);
 	capture->text[n] = '\0';
+	return capture->text;
+}
+
+/* A list of all variables as it is printed; the text stays in @capture. */
+static inline const char *print_config(const struct bps_config *config,
+                                       struct capture *capture)
+{
+	FILE *out = fmemopen(capture->text, sizeof(capture->text), "w");
+
+	assert_non_null(out);
+	bps_config_print(config, out);
+	assert_int_equal(fclose(out), 0);
 	return capture->text;
 }
 

@@ -163,6 +163,15 @@ def test_usage():
     check("BPSMPI_LOOPS: 'many'" in output, output)
 
 
+def test_output_that_cannot_be_written():
+    for option in ("--help", "--version"):
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([SERVER, option], stdout=full, stderr=subprocess.PIPE,
+                                    text=True, env=ENV, timeout=10)
+        check(result.returncode == 1 and result.stderr ==
+              "bpsmpi-server: cannot write the output: No space left on device\n", result)
+
+
 def test_environment():
     env = {"BPSMPI_LOOPS": "3", "BPSMPI_REDUCERS": "2", "BPSMPI_INTERFACE": "lo",
            "BPSMPI_SERVER_MEMORY_BYTES": "64M"}

@@ -7,11 +7,14 @@ usage: test-check.py BPSMPI_CHECK [NAME...]
 Prints TAP. With names, only those tests run.
 """
 
+import contextlib
 import os
 import re
 import socket
+import shutil
 import subprocess
 import sys
+import tempfile
 import traceback
 
 CHECK = sys.argv[1]
@@ -19,6 +22,10 @@ ENV = {k: v for k, v in os.environ.items()
        if not k.startswith(("BPSMPI_", "BYTEPS_", "DMLC_"))}
 MIB64 = 64 * 1024 * 1024
 USAGE, WRONG, FINE = 2, 1, 0
+
+
+class Skipped(Exception):
+    pass
 
 
 def run(*args, status=FINE, **env):
@@ -37,6 +44,18 @@ def check(condition, what=""):
 
 def near(a, b, digits=4):
     return abs(a - b) <= 0.51 * 10**-digits
+
+
+@contextlib.contextmanager
+def shim(source):
+    """A library to preload that is made of this."""
+    if not shutil.which("cc"):
+        raise Skipped("no compiler")
+    with tempfile.TemporaryDirectory() as folder:
+        library = folder + "/shim.so"
+        subprocess.run(["cc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", library, "-x", "c",
+                        "-"], input=source, text=True, check=True)
+        yield library
 
 
 def table(output):
@@ -202,11 +221,43 @@ def test_help_and_version():
     check(re.fullmatch(r"bpsmpi-check \d+\.\d+\.\d+\n", run("--version")[0]))
 
 
+OUTPUTS = ((), ("--json",), ("--plan", "8", "4"), ("--plan", "4096", "4096"),
+           ("--program", "sh"), ("--env",), ("--env", "--plan", "8", "4"), ("--help",),
+           ("--version",))
+
+
+def lost(args, reason, **how):
+    """The output of a run is lost, and that is all that is said."""
+    process = subprocess.run([CHECK, *args], stderr=subprocess.PIPE, text=True, timeout=20,
+                             **{"env": ENV, **how})
+    check(process.returncode == WRONG and process.stderr ==
+          "bpsmpi-check: cannot write the output%s\n" % reason, (args, process))
+
+
 def test_output_that_cannot_be_written():
-    with open("/dev/full", "w") as full:
-        process = subprocess.run([CHECK, "--plan", "8", "4"], stdout=full, env=ENV,
-                                 stderr=subprocess.PIPE, text=True, timeout=20)
-    check(process.returncode == WRONG and "cannot write" in process.stderr, process)
+    """A full disk, and a standard output that is closed."""
+    for args in OUTPUTS:
+        with open("/dev/full", "w") as full:
+            lost(args, ": No space left on device", stdout=full)
+        lost(args, ": Bad file descriptor", preexec_fn=lambda: os.close(1))
+
+
+def test_output_that_is_lost_when_it_is_closed():
+    """A quota on a server of files is often told no earlier."""
+    with shim("""
+            #include <errno.h>
+            #include <sys/syscall.h>
+            #include <unistd.h>
+            int close(int fd)
+            {
+                    if (fd != 1)
+                            return syscall(SYS_close, fd);
+                    errno = EDQUOT;
+                    return -1;
+            }""") as library:
+        for args in OUTPUTS:
+            lost(args, ": Disk quota exceeded", stdout=subprocess.DEVNULL,
+                 env={**ENV, "LD_PRELOAD": library})
 
 
 def main():
@@ -220,6 +271,8 @@ def main():
         try:
             function()
             print(f"ok {number} - {name}", flush=True)
+        except Skipped as reason:
+            print(f"ok {number} - {name} # SKIP {reason}", flush=True)
         except Exception as error:  # a test that broke is a test that failed
             failed += 1
             print(f"not ok {number} - {name}")
