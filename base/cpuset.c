@@ -84,8 +84,9 @@ int bps_cpuset_parse(const char *what, const char *text, struct bps_cpuset *ret_
 {
 	struct bps_cpuset set = { 0 };
 	const char *at = text;
+	bool more = *at && *at != '\n';
 
-	while (*at && *at != '\n') {
+	while (more) {
 		if (!read_range(&at, &set) || (*at && *at != ',' && *at != '\n')) {
 			bps_error(
 				"%s: '%s' is not a list of CPUs from 0 to %d; write for "
@@ -93,8 +94,8 @@ int bps_cpuset_parse(const char *what, const char *text, struct bps_cpuset *ret_
 				what, text, BPS_CPU_MAX - 1);
 			return -EINVAL;
 		}
-		if (*at == ',')
-			at++;
+		more = *at == ',';
+		at += more;
 	}
 	*ret_set = set;
 	return 0;

@@ -28,6 +28,7 @@ struct parser {
 	const char *file; /* NULL: the list is in the text itself */
 	unsigned line;
 	const char *entry; /* the one being read, NULL between them */
+	bool comma;        /* between the last host and the next one */
 	uint16_t default_port;
 	struct bps_hostlist list;
 	uint32_t n_allocated;
@@ -334,6 +335,7 @@ static int parse_ipv6(struct parser *p, const char *entry)
 static int parse_entry(struct parser *p, const char *entry)
 {
 	p->entry = entry;
+	p->comma = false;
 	return is_ipv6(entry) ? parse_ipv6(p, entry) : parse_pattern(p, entry);
 }
 
@@ -348,18 +350,30 @@ static char *entry_end(char *at)
 	return at;
 }
 
+/* A comma stands between two hosts: where one is missing, a variable was empty. */
+static int take_comma(struct parser *p)
+{
+	p->entry = NULL;
+	if (p->comma || p->list.n_hosts == 0)
+		return fail(p, -EINVAL,
+		            "there is no host before a comma; is a name missing?");
+	p->comma = true;
+	return 0;
+}
+
 /* Reads entries up to the end of the text, which is cut into pieces. */
 static int parse_entries(struct parser *p, char *at)
 {
 	while (*at) {
-		char *end = entry_end(at);
-		bool last = *end == '\0';
+		char *end = entry_end(at), separator = *end;
 		int r = 0;
 
 		*end = '\0';
 		if (end > at)
 			r = parse_entry(p, at);
-		if (r || last)
+		if (!r && separator == ',')
+			r = take_comma(p);
+		if (r || !separator)
 			return r;
 		at = end + 1;
 	}
@@ -448,6 +462,9 @@ static int parse_text(struct parser *p, const char *text)
 		return r;
 	p->entry = NULL; /* what follows is about the whole list */
 	p->line = 0;
+	if (p->comma)
+		return fail(p, -EINVAL,
+		            "there is no host behind the last comma; is a name missing?");
 	if (p->list.n_hosts == 0)
 		return fail(p, -EINVAL,
 		            "there is no host in it; write for example cpu[01-16]:7000");

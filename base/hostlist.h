@@ -5,10 +5,11 @@
  *	cpu[01-16]:7000,[fd00::2]:7001,10.0.0.5,n[1-3,7]a[0-1],fd00::1
  *	@/etc/bpsmpi/servers
  *
- * Entries are separated by commas or blanks. Brackets hold numbers and ranges, of which
- * there may be several; a range keeps the width of its first number (01, 02, ... 16). A
- * bracket with a colon in it is an IPv6 address; one without brackets cannot have a port.
- * A file holds one or more entries a line and comments from # to the end of the line.
+ * Entries are separated by blanks, or by a comma, which has one on either side. Brackets
+ *hold numbers and ranges, of which there may be several; a range keeps the width of its
+ *first number (01, 02, ... 16). A bracket with a colon in it is an IPv6 address; one
+ *without brackets cannot have a port. A file holds one or more entries a line and
+ *comments from # to the end of the line.
  *
  * Names are not resolved here.
  */

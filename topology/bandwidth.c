@@ -203,6 +203,10 @@ static int parse_entry(struct parser *p, char *entry, bool alone)
 	double rate = 0;
 	int r = 0;
 
+	if (!entry[strspn(entry, " \t")])
+		return fail(
+			p, -EINVAL,
+			"there is nothing on one side of a comma; is a rate missing?");
 	if (!equals && !alone)
 		return fail(p, -EINVAL,
 		            "'%.*s' does not say whose rate it is; "

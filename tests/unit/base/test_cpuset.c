@@ -43,7 +43,8 @@ static void wrong_lists_are_refused(void **state)
 {
 	static const char *const cases[] = { "a",           "-1", "1-",   "3-1",
 		                             "0 1",         "1;", "8192", "0-8192",
-		                             "99999999999", ",1", "1,,2" };
+		                             "99999999999", ",1", "1,,2", "1,",
+		                             "0-3,\n",      "," };
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct bps_cpuset set = { { 7 } };

@@ -53,7 +53,7 @@ static void plain_entries(void **state)
 	assert_list("a:1", "a 1");
 	assert_list("a:65535,b", "a 65535 b 7000");
 	assert_list("10.0.0.5,x.y-z_1.example:80", "10.0.0.5 7000 x.y-z_1.example 80");
-	assert_list("  a , b:2\tc\n,,d,", "a 7000 b 2 c 7000 d 7000");
+	assert_list("  a , b:2\tc\n,d ", "a 7000 b 2 c 7000 d 7000");
 	assert_list("a:1,a:2", "a 1 a 2");
 }
 
@@ -102,7 +102,13 @@ static void wrong_entries_say_what_is_wrong(void **state)
 		const char *said;
 	} cases[] = {
 		{ "", "BPSMPI_SERVERS: there is no host in it" },
-		{ " , ,", "there is no host" },
+		{ " , ,", "there is no host before a comma" },
+		{ ",a", "BPSMPI_SERVERS: there is no host before a comma" },
+		{ "a,,b", "BPSMPI_SERVERS: there is no host before a comma" },
+		{ "a, \t,b", "there is no host before a comma" },
+		{ "a,", "BPSMPI_SERVERS: there is no host behind the last comma" },
+		{ "a b ,\n", "there is no host behind the last comma" },
+		{ "a,,", "there is no host before a comma" },
 		{ "a,cpu[01-",
 		  "BPSMPI_SERVERS: 'cpu[01-': the bracket is not closed; write "
 		  "for example cpu[01-16]:7000" },
@@ -212,7 +218,7 @@ static int parse_file(const char *content, size_t n_bytes, struct bps_hostlist *
 static void files(void **state)
 {
 	static const char good[] =
-		"# servers\na, b:1 c # more\r\n\n  n[1-2]:5\n[fd00::2]";
+		"# servers\na, b:1 c # more\r\n\n  n[1-2]:5,\n[fd00::2]";
 	static const char bad[] = "a\n# b\n\nx y[1 # oops\n";
 	struct bps_hostlist list;
 
@@ -228,6 +234,10 @@ static void files(void **state)
 	assert_contains(error, ":4: 'y[1': the bracket is not closed");
 	assert_int_equal(parse_file("a\na\n", 4, &list), -EINVAL);
 	assert_contains(error, "BPSMPI_SERVERS: a, port 7000, is there twice");
+	assert_int_equal(parse_file("a,\n\n,b\n", 7, &list), -EINVAL);
+	assert_contains(error, ":3: there is no host before a comma");
+	assert_int_equal(parse_file("a,\nb,\n", 6, &list), -EINVAL);
+	assert_contains(error, "BPSMPI_SERVERS: there is no host behind the last comma");
 	assert_int_equal(parse_file("a\0b\n", 4, &list), -EINVAL);
 	assert_contains(error, "is not a text file");
 	assert_int_equal(parse_file("# none\n", 7, &list), -EINVAL);
