@@ -313,24 +313,41 @@ static void parse_foreign(struct bps_config *config, enum bps_config_index index
 	config->source[index] = BPS_CONFIG_FOREIGN;
 }
 
+/* A field to what the user wrote, who calls it @name. */
+static int take_value(struct bps_config *config, const struct bps_config_row *row,
+                      const char *name, const char *text)
+{
+	char wrong[256];
+
+	if (set_field(config, row, text) == 0)
+		return 0;
+	describe_wrong(row, name, text, wrong, sizeof(wrong));
+	bps_error("%s; its default is '%s'", wrong, row->def);
+	return -EINVAL;
+}
+
 static int parse_row(struct bps_config *config, enum bps_config_index index,
                      char *const *env)
 {
 	const struct bps_config_row *row = &bps_config_rows[index];
 	const char *text = bps_env_get(env, row->name);
-	char wrong[256];
+	int r;
 
 	if (!text || !text[0]) {
 		parse_foreign(config, index, env);
 		return 0;
 	}
-	if (set_field(config, row, text)) {
-		describe_wrong(row, row->name, text, wrong, sizeof(wrong));
-		bps_error("%s; its default is '%s'", wrong, row->def);
-		return -EINVAL;
-	}
-	config->source[index] = BPS_CONFIG_ENVIRONMENT;
-	return 0;
+	r = take_value(config, row, row->name, text);
+	if (r == 0)
+		config->source[index] = BPS_CONFIG_ENVIRONMENT;
+	return r;
+}
+
+int bps_config_check(enum bps_config_index index, const char *name, const char *text)
+{
+	struct bps_config unused;
+
+	return text[0] ? take_value(&unused, &bps_config_rows[index], name, text) : 0;
 }
 
 static size_t least(size_t a, size_t b)

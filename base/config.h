@@ -104,6 +104,15 @@ void bps_config_defaults(struct bps_config *config);
 int bps_config_parse(struct bps_config *config, char *const *env);
 
 /**
+ * bps_config_check() - may a variable have this value, which was given by another name?
+ * @name: what its user calls it, such as "--loops"
+ * @text: "" is as if it were not given
+ *
+ * Returns 0, or -EINVAL after a line in the log that says why not.
+ */
+int bps_config_check(enum bps_config_index index, const char *name, const char *text);
+
+/**
  * bps_config_print() - list every variable with value, unit, and where it came from.
  * @out: written to, borrowed during the call; who owns it asks whether that was possible
  */

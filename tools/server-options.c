@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tools/server-options.h"
-#include "base/hostlist.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -9,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpuset.h"
 #include "base/hostlist.h"
 
 #define DEFAULT_MAX_CONNECTIONS 4096
@@ -40,14 +40,8 @@ static const char help[] =
 enum {
 	OPTION_MAX_CONNECTIONS = 256,
 	OPTION_GRACE,
-	OPTION_VARIABLE, /* and those after it: an option that is a variable */
+	OPTION_ROW, /* and those after it: the rows of base/env.def */
 };
-
-static const char *const variables[] = {
-	"INTERFACE", "LOOPS", "REDUCERS", "CPUS", "SERVER_MEMORY_BYTES", "LOG"
-};
-
-#define N_VARIABLES (sizeof(variables) / sizeof(variables[0]))
 
 static const struct option long_options[] = {
 	{ "port", required_argument, NULL, 'p' },
@@ -55,33 +49,50 @@ static const struct option long_options[] = {
 	{ "grace", required_argument, NULL, OPTION_GRACE },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, 'V' },
-	{ "bind", required_argument, NULL, OPTION_VARIABLE },
-	{ "loops", required_argument, NULL, OPTION_VARIABLE + 1 },
-	{ "reducers", required_argument, NULL, OPTION_VARIABLE + 2 },
-	{ "cpus", required_argument, NULL, OPTION_VARIABLE + 3 },
-	{ "memory", required_argument, NULL, OPTION_VARIABLE + 4 },
-	{ "log", required_argument, NULL, OPTION_VARIABLE + 5 },
+	{ "bind", required_argument, NULL, OPTION_ROW + BPS_CONFIG_ROW_interface },
+	{ "loops", required_argument, NULL, OPTION_ROW + BPS_CONFIG_ROW_loops },
+	{ "reducers", required_argument, NULL, OPTION_ROW + BPS_CONFIG_ROW_reducers },
+	{ "cpus", required_argument, NULL, OPTION_ROW + BPS_CONFIG_ROW_cpus },
+	{ "memory", required_argument, NULL,
+	  OPTION_ROW + BPS_CONFIG_ROW_server_memory_bytes },
+	{ "log", required_argument, NULL, OPTION_ROW + BPS_CONFIG_ROW_log },
 	{ 0 },
 };
 
 /* What the options put before the environment; "NAME=value", owned. */
 struct overlay {
-	char *entries[N_VARIABLES];
+	char *entries[BPS_CONFIG_N_ROWS];
 };
 
-static int overlay_set(struct overlay *overlay, size_t variable, const char *value)
+/* What the user called it who gave this row a value as an option. */
+static void name_option(enum bps_config_index row, char *ret, size_t ret_bytes)
 {
-	free(overlay->entries[variable]);
-	overlay->entries[variable] = NULL;
-	if (asprintf(&overlay->entries[variable], BPS_ENV_PREFIX "%s=%s",
-	             variables[variable], value) < 0)
+	const struct option *option = long_options;
+
+	while (option->val != OPTION_ROW + (int)row)
+		option++;
+	(void)snprintf(ret, ret_bytes, "--%s", option->name);
+}
+
+static int overlay_set(struct overlay *overlay, enum bps_config_index row,
+                       const char *value)
+{
+	char name[32];
+
+	name_option(row, name, sizeof(name));
+	if (bps_config_check(row, name, value))
+		return -EINVAL;
+	free(overlay->entries[row]);
+	overlay->entries[row] = NULL;
+	if (asprintf(&overlay->entries[row], "%s=%s", bps_config_rows[row].name, value) <
+	    0)
 		return -ENOMEM;
 	return 0;
 }
 
 static void overlay_deinit(struct overlay *overlay)
 {
-	for (size_t i = 0; i < N_VARIABLES; i++)
+	for (size_t i = 0; i < BPS_CONFIG_N_ROWS; i++)
 		free(overlay->entries[i]);
 }
 
@@ -95,10 +106,10 @@ static int overlay_apply(const struct overlay *overlay, char *const *env,
 
 	while (env[n_env])
 		n_env++;
-	both = calloc(n_env + N_VARIABLES + 1, sizeof(*both));
+	both = calloc(n_env + BPS_CONFIG_N_ROWS + 1, sizeof(*both));
 	if (!both)
 		return -ENOMEM;
-	for (size_t i = 0; i < N_VARIABLES; i++) {
+	for (size_t i = 0; i < BPS_CONFIG_N_ROWS; i++) {
 		if (overlay->entries[i])
 			both[n++] = overlay->entries[i];
 	}
@@ -149,11 +160,12 @@ static int take_option(int option, struct bps_server_options *options,
 		puts("bpsmpi-server " BPS_VERSION);
 		return BPS_SERVER_OPTIONS_E_DONE;
 	case 'b':
-		return overlay_set(overlay, 0, optarg);
+		return overlay_set(overlay, BPS_CONFIG_ROW_interface, optarg);
 	case '?':
 		return -EINVAL; /* getopt_long() has said what is wrong */
 	default:
-		return overlay_set(overlay, (size_t)option - OPTION_VARIABLE, optarg);
+		return overlay_set(overlay, (enum bps_config_index)(option - OPTION_ROW),
+		                   optarg);
 	}
 }
 
@@ -177,6 +189,7 @@ int bps_server_options_parse(int argc, char *const *argv, char *const *env,
                              struct bps_server_options *ret_options)
 {
 	struct overlay overlay = { 0 };
+	struct bps_cpuset cpus;
 	int r;
 
 	ret_options->port = BPS_SERVER_PORT;
@@ -185,6 +198,10 @@ int bps_server_options_parse(int argc, char *const *argv, char *const *env,
 	r = take_arguments(argc, argv, ret_options, &overlay);
 	if (r == 0)
 		r = overlay_apply(&overlay, env, &ret_options->config);
+	if (r == 0)
+		r = bps_cpuset_parse(overlay.entries[BPS_CONFIG_ROW_cpus] ? "--cpus"
+		                                                          : "BPSMPI_CPUS",
+		                     ret_options->config.cpus, &cpus);
 	overlay_deinit(&overlay);
 	return r;
 }

@@ -159,8 +159,29 @@ def test_usage():
                  ["--log", "loud"], ["--cpus"]):
         output = run(*args, status=2)
         check(len(output.splitlines()) == 2, output)
-    output = run(env={"BPSMPI_LOOPS": "many"}, status=2)
-    check("BPSMPI_LOOPS: 'many'" in output, output)
+
+
+def test_who_is_wrong_is_called_as_the_user_did():
+    """Options that are variables too; a good option makes up for a wrong variable."""
+    long = "x" * 300
+    for option, name, wrong, good in (
+            ("--loops", "BPSMPI_LOOPS", "0", "1"),
+            ("--reducers", "BPSMPI_REDUCERS", "257", "1"),
+            ("--memory", "BPSMPI_SERVER_MEMORY_BYTES", "1K", "1M"),
+            ("--log", "BPSMPI_LOG", "loud", "info"),
+            ("--cpus", "BPSMPI_CPUS", "3-1", str(min(os.sched_getaffinity(0)))),
+            ("--cpus", "BPSMPI_CPUS", long, str(min(os.sched_getaffinity(0)))),
+            ("--bind", "BPSMPI_INTERFACE", long, "127.0.0.1")):
+        for args, env, said in (([option, wrong], {}, option),
+                                ([option + "=" + wrong], {name: good}, option),
+                                ([], {name: wrong}, name)):
+            lines = run(*args, env=env, status=2).splitlines()
+            check(len(lines) == 2 and f": {said}: '{wrong[:60]}" in lines[0], lines)
+            check((name if said == option else option) not in lines[0], lines)
+        with server(option, good, env={name: wrong}) as s:
+            check(s.end() == 0)
+    lines = run("-b", long, status=2).splitlines()
+    check(": --bind: '" in lines[0], lines)
 
 
 def test_output_that_cannot_be_written():
