@@ -383,10 +383,11 @@ static size_t edit_distance(const char *a, const char *b)
 	return best;
 }
 
+/* NULL: none is near. A letter in three may be another one, and so none of two. */
 static const char *nearest_name(const char *name)
 {
 	const char *nearest = NULL;
-	size_t least_distance = SIZE_MAX;
+	size_t least_distance = (strlen(name) - strlen(BPS_ENV_PREFIX)) / 3 * 4 + 1;
 
 	for (size_t i = 0; i < BPS_CONFIG_N_ROWS; i++) {
 		size_t distance = edit_distance(name, bps_config_rows[i].name);
@@ -415,6 +416,7 @@ static void warn_of_unknown(char *const *env)
 	for (; env && *env; env++) {
 		size_t n = strcspn(*env, "=");
 		char name[SHOWN_CHARS + 1];
+		const char *nearest;
 
 		if (strncmp(*env, BPS_ENV_PREFIX, strlen(BPS_ENV_PREFIX)) != 0 ||
 		    is_known(*env, n))
@@ -422,9 +424,10 @@ static void warn_of_unknown(char *const *env)
 		n = least(n, SHOWN_CHARS);
 		memcpy(name, *env, n);
 		name[n] = '\0';
-		bps_warn("%s is not a variable of ours and does nothing; "
-		         "the nearest one is %s",
-		         name, nearest_name(name));
+		nearest = nearest_name(name);
+		bps_warn("%s is not a variable of ours and does nothing; %s%s", name,
+		         nearest ? "the nearest one is " : "bpsmpi-check --env lists all",
+		         nearest ? nearest : "");
 	}
 }
 

@@ -96,8 +96,9 @@ void bps_config_defaults(struct bps_config *config);
  *
  * A variable that is not set, or set to nothing, has its default. A value that cannot be
  * read or is out of range is an error of its own line, and the field has its default. A
- * BPSMPI_ variable that is not in the table is a warning with the nearest name. BytePS's
- * names for our variables (base/foreign.def) count where ours are not set.
+ * BPSMPI_ variable that is not in the table is a warning, with the nearest name where one
+ * is near. BytePS's names for our variables (base/foreign.def) count where ours are not
+ * set.
  *
  * Returns 0, or -EINVAL (logged) where any value was wrong; @config is complete then too.
  */

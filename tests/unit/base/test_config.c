@@ -214,9 +214,13 @@ static void an_unknown_variable_gets_the_nearest_name(void **state)
 		{ "BPSMPI_SERVER=a", "BPSMPI_SERVERS\n" },
 		{ "BPSMPI_TRESHOLD=1", "BPSMPI_THRESHOLD_BYTES\n" },
 		{ "BPSMPI_THRESHOLD=a", "BPSMPI_THRESHOLD_BYTES\n" },
-		{ "BPSMPI_=a", "BPSMPI_" },
-		{ "BPSMPI_timeout=a", "BPSMPI_" },
-		{ "BPSMPI_LOGS", "BPSMPI_LOG" },
+		{ "BPSMPI_LOGS", "BPSMPI_LOG\n" },
+		{ "BPSMPI_THRESHLD_BYTE=1", "BPSMPI_THRESHOLD_BYTES\n" },
+		{ "BPSMPI_CPU=1", "BPSMPI_CPUS\n" },
+		{ "BPSMPI_HOST=1", "BPSMPI_HOSTID\n" },
+		{ "BPSMPI_TIMEOUT=1", "BPSMPI_TIMEOUT_S\n" },
+		{ "BPSMPI_WINDOWS=1", "BPSMPI_WINDOW_BYTES\n" },
+		{ "BPSMPI_PARTITON=1", "BPSMPI_PARTITION_BYTES\n" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -227,6 +231,27 @@ static void an_unknown_variable_gets_the_nearest_name(void **state)
 		assert_int_equal(count_lines(capture.text), 1);
 		assert_contains(capture.text, "nearest");
 		assert_contains(capture.text, cases[i][1]);
+	}
+}
+
+static void none_is_suggested_where_none_is_near(void **state)
+{
+	static const char *const cases[] = {
+		"BPSMPI_=1",        "BPSMPI_X=1",        "BPSMPI_S=1",
+		"BPSMPI_LO=1",      "BPSMPI_timeout=1",  "BPSMPI_DEBUG=1",
+		"BPSMPI_VERBOSE=1", "BPSMPI_ICECREAM=1", "BPSMPI_FUSION=1",
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		static struct bps_config config;
+		struct capture capture;
+
+		assert_int_equal(parse(&config, &capture, cases[i], NULL), 0);
+		assert_int_equal(count_lines(capture.text), 1);
+		if (strstr(capture.text, "nearest"))
+			fail_msg("%s", capture.text);
+		assert_contains(capture.text,
+		                "does nothing; bpsmpi-check --env lists all\n");
 	}
 }
 
@@ -315,6 +340,7 @@ int main(void)
 		cmocka_unit_test(each_bad_value_has_its_line_and_good_ones_hold),
 		cmocka_unit_test(the_limits_themselves_are_allowed),
 		cmocka_unit_test(an_unknown_variable_gets_the_nearest_name),
+		cmocka_unit_test(none_is_suggested_where_none_is_near),
 		cmocka_unit_test(sizes_are_read),
 		cmocka_unit_test(sizes_are_written_as_they_are_read),
 		cmocka_unit_test(the_list_names_value_unit_and_source),
