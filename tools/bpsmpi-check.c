@@ -164,6 +164,19 @@ static bool take_words(int n_words, char **words, struct bps_check_options *opti
 	return false;
 }
 
+/* Nothing is no file, and no number: a variable of the user's was empty. */
+static bool has_argument(int option)
+{
+	const struct option *row = long_options;
+
+	while (row->val != option)
+		row++;
+	if (!row->has_arg || optarg[0])
+		return true;
+	bps_check_complain("--%s: what stands behind it is empty", row->name);
+	return false;
+}
+
 static void take_option(int option, struct bps_check_options *options)
 {
 	if (option == 'b')
@@ -220,7 +233,7 @@ int main(int argc, char **argv)
 				      stdout);
 			return make_reports(none, &options);
 		}
-		if (option == '?')
+		if (option == '?' || !has_argument(option))
 			return usage();
 		take_option(option, &options);
 		for (size_t i = 0; i < N_REPORTS; i++)

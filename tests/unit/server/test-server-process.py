@@ -156,7 +156,7 @@ def test_usage():
     for args in (["--nonsense"], ["word"], ["--loops", "0"], ["--loops", "65"],
                  ["--port", "65536"], ["--port", "-1"], ["--port", "7x"],
                  ["--memory", "much"], ["--max-connections", "0"], ["--grace", "-1"],
-                 ["--log", "loud"], ["--cpus"]):
+                 ["--log", "loud"], ["--cpus"], ["--lo=2"]):
         output = run(*args, status=2)
         check(len(output.splitlines()) == 2, output)
 
@@ -196,7 +196,7 @@ def test_output_that_cannot_be_written():
 def test_environment():
     env = {"BPSMPI_LOOPS": "3", "BPSMPI_REDUCERS": "2", "BPSMPI_INTERFACE": "lo",
            "BPSMPI_SERVER_MEMORY_BYTES": "64M"}
-    with server("--bind", "127.0.0.1", "--loops", "2", env=env) as s:
+    with server("--bind", "127.0.0.1", "--loo", "2", env=env) as s:
         check(s.lines(r"listening on 127.0.0.1:\d+, 2 loops, 2 reducers, "
                       r"kernels \w+, memory bound 64 MiB$"), s.text())
         check(s.end() == 0)
