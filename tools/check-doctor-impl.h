@@ -186,6 +186,10 @@ void bps_doctor_type(struct bps_doctor_report *report, const char *format, ...)
 void bps_doctor_run_checks(const struct bps_doctor_facts *facts,
                            struct bps_doctor_report *report);
 
+/** bps_doctor_tame() - put ? for control characters: what a peer or a file says stays in
+ * its line, and is none of a terminal's commands. */
+void bps_doctor_tame(char *text);
+
 /** bps_doctor_name_host() - this box's own name into @ret, 65 bytes. */
 void bps_doctor_name_host(char *ret);
 

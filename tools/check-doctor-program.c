@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The doctor looks at a program: can LD_PRELOAD bring the library into it? */
 #include <errno.h>
-#include <inttypes.h>
+#include <fcntl.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -11,14 +10,11 @@
 
 #include "tools/check-doctor-elf.h"
 #include "tools/check-doctor-impl.h"
+#include "tools/check-doctor-start.h"
 #include "tools/check-doctor.h"
 
-/* A script may be another's interpreter; the kernel follows as many. */
-#define MAX_SCRIPTS 5
-#define LINE_BYTES  256 /* of a script's first line, as the kernel reads it */
-
 struct program {
-	char path[PATH_MAX];
+	struct bps_start start; /* and its path, when it was followed */
 	struct stat status;
 	bool has_rights; /* file capabilities */
 	struct bps_elf elf;
@@ -31,7 +27,7 @@ static void say_static(const struct program *program, struct bps_doctor_report *
 	bps_doctor_found(report,
 	                 "%s is statically linked: it asks for no loader, which is "
 	                 "who reads LD_PRELOAD",
-	                 program->path);
+	                 program->start.path);
 	bps_doctor_cost(report, "the library does not get into it; it runs as without");
 	bps_doctor_remedy(report,
 	                  "link it to shared libraries: without -static, and with "
@@ -44,7 +40,7 @@ static void say_own_mpi(const struct program *program, struct bps_doctor_report 
 	bps_doctor_found(report,
 	                 "%s has MPI's functions in itself: libmpi.a was linked to "
 	                 "it",
-	                 program->path);
+	                 program->start.path);
 	bps_doctor_cost(report, "its calls of MPI_Allreduce reach those, and never the "
 	                        "library; it runs as without");
 	bps_doctor_remedy(report, "link it to the shared libmpi.so; what the compiler "
@@ -56,18 +52,19 @@ static void say_rights(const struct program *program, struct bps_doctor_report *
 {
 	bool bits = program->status.st_mode & (S_ISUID | S_ISGID);
 
-	bps_doctor_found(report, "%s %s", program->path,
+	bps_doctor_found(report, "%s %s", program->start.path,
 	                 bits ? "runs with its owner's rights (setuid or setgid)"
 	                      : "has rights of its own (file capabilities)");
 	bps_doctor_cost(report, "the loader does not take LD_PRELOAD from users for such "
 	                        "programs; it runs as without the library");
 	bps_doctor_remedy(report, "run a copy without these rights, or take them away:");
-	bps_doctor_type(report, bits ? "chmod ug-s %s" : "setcap -r %s", program->path);
+	bps_doctor_type(report, bits ? "chmod ug-s %s" : "setcap -r %s",
+	                program->start.path);
 }
 
 static void say_loader(const struct program *program, struct bps_doctor_report *report)
 {
-	bps_doctor_found(report, "%s is built for musl (%s)", program->path,
+	bps_doctor_found(report, "%s is built for musl (%s)", program->start.path,
 	                 program->elf.loader);
 	bps_doctor_cost(report,
 	                "a library that is built for glibc does not load there: the "
@@ -82,7 +79,7 @@ static void say_mpich(const struct program *program, struct bps_doctor_report *r
 	bps_doctor_found(report,
 	                 "%s takes MPI from %s, as it is called by MPICH, Intel MPI "
 	                 "and others like them",
-	                 program->path, program->elf.mpi);
+	                 program->start.path, program->elf.mpi);
 	bps_doctor_cost(report, "the library knows Open MPI; with others it passes every "
 	                        "call on, and nothing becomes faster");
 	bps_doctor_remedy(report, "build the program with Open MPI's compiler; which one "
@@ -98,6 +95,11 @@ static bool is_mpich(const char *library)
 	       strcmp(library, "libmpifort.so.12") == 0;
 }
 
+static bool is_musl(const struct bps_elf *elf)
+{
+	return strstr(elf->loader, "ld-musl");
+}
+
 static void examine(const struct program *program, struct bps_doctor_report *report)
 {
 	const struct bps_elf *elf = &program->elf;
@@ -109,7 +111,7 @@ static void examine(const struct program *program, struct bps_doctor_report *rep
 	if (elf->loader[0] &&
 	    (program->has_rights || program->status.st_mode & (S_ISUID | S_ISGID)))
 		say_rights(program, report);
-	if (strstr(elf->loader, "ld-musl"))
+	if (is_musl(elf))
 		say_loader(program, report);
 	if (is_mpich(elf->mpi))
 		say_mpich(program, report);
@@ -117,7 +119,7 @@ static void examine(const struct program *program, struct bps_doctor_report *rep
 		return;
 	if (elf->mpi[0])
 		bps_doctor_note(report, "LD_PRELOAD works for %s; it takes MPI from %s",
-		                program->path, elf->mpi);
+		                program->start.path, elf->mpi);
 	else
 		bps_doctor_note(
 			report,
@@ -125,7 +127,7 @@ static void examine(const struct program *program, struct bps_doctor_report *rep
 			"its own libraries may bring one along (ldd shows that), or "
 			"it loads one later, as Python does with mpi4py; or it "
 			"starts other programs: look at these, too",
-			program->path);
+			program->start.path);
 }
 
 static void say_foreign(const struct program *program, struct bps_doctor_report *report)
@@ -133,74 +135,47 @@ static void say_foreign(const struct program *program, struct bps_doctor_report 
 	bps_doctor_found(report,
 	                 "%s is for another processor than this program is (ELF machine "
 	                 "%u, %u bits)",
-	                 program->path, program->elf.machine, program->elf.n_bits);
+	                 program->start.path, program->elf.machine, program->elf.n_bits);
 	bps_doctor_cost(report,
 	                "a library that is built for this one does not load there");
 	bps_doctor_remedy(report, "build the library for that processor and width, on a "
 	                          "host that has it");
 }
 
-/* -- which file it is -- */
-
-/* As a shell finds it; where there is no such file, the name itself. */
-static void find_in_path(const char *name, char *ret)
+/* What env takes away cannot be put back by a launcher. */
+static void say_dropped(const struct program *program, struct bps_doctor_report *report)
 {
-	const char *at = getenv("PATH");
+	const char *script = program->start.dropper;
 
-	(void)snprintf(ret, PATH_MAX, "%s", name);
-	if (!at || strchr(name, '/') || access(name, F_OK) == 0)
-		return;
-	while (*at) {
-		int n = (int)strcspn(at, ":");
-
-		if (snprintf(ret, PATH_MAX, "%.*s/%s", n, at, name) < PATH_MAX &&
-		    access(ret, X_OK) == 0)
-			return;
-		at += n + (at[n] == ':');
-	}
-	(void)snprintf(ret, PATH_MAX, "%s", name);
-}
-
-/* "#!/usr/bin/env -S python3 -u" is python3's, "#!/bin/sh -e" /bin/sh's. */
-static bool find_interpreter(char *line, char *ret)
-{
-	char *rest = NULL, *word = strtok_r(line, " \t", &rest);
-	const char *name = word ? strrchr(word, '/') : NULL;
-
-	if (name && strcmp(name, "/env") == 0) {
-		char *next;
-
-		while ((next = strtok_r(NULL, " \t", &rest)))
-			if (next[0] != '-' && !strchr(next, '='))
-				break;
-		word = next ? next : word;
-	}
-	if (word)
-		find_in_path(word, ret);
-	return word;
-}
-
-/* The interpreter's path into @ret; false: it is no script. */
-static bool read_script(int fd, char *ret)
-{
-	char line[LINE_BYTES + 1];
-	ssize_t n = pread(fd, line, LINE_BYTES, 0);
-
-	if (n < 2 || line[0] != '#' || line[1] != '!')
-		return false;
-	line[n] = '\0';
-	line[strcspn(line, "\r\n")] = '\0';
-	return find_interpreter(line + 2, ret);
+	bps_doctor_found(report,
+	                 "%s has env take LD_PRELOAD away, or give it another value, in "
+	                 "its first line",
+	                 script);
+	bps_doctor_cost(report,
+	                "the library does not get into what env starts; it runs as "
+	                "without");
+	bps_doctor_remedy(report, "take that out of the line (-i, -u, LD_PRELOAD=):");
+	bps_doctor_type(report, "head -1 %s", script);
 }
 
 /* -- the whole -- */
 
-static int explain(const char *path, int error, char *ret_error, size_t error_bytes)
+static int explain(const struct program *program, int error, char *ret_error,
+                   size_t error_bytes)
 {
-	const char *text = strerrordesc_np(-error);
+	const char *path = program->start.path, *text = strerrordesc_np(-error);
 
-	if (error == -EINVAL)
-		text = "it is no plain file";
+	if (program->start.why[0]) {
+		(void)snprintf(ret_error, error_bytes, "%s", program->start.why);
+		return error;
+	}
+	if (error == -ELIBACC) {
+		(void)snprintf(ret_error, error_bytes,
+		               "%s: its loader %s is not here: it is built for another "
+		               "system",
+		               path, program->elf.loader);
+		return -EINVAL;
+	}
 	if (error == -ENOEXEC)
 		text = "it is no program that can be looked at: neither ELF nor a script "
 		       "that begins with #!";
@@ -210,43 +185,51 @@ static int explain(const char *path, int error, char *ret_error, size_t error_by
 	if (error == -ELIBEXEC)
 		text = "it is no program, but a library or an object file; name the "
 		       "program that mpirun starts";
-	if (error == -ELOOP)
-		text = "too many scripts that run each other";
 	(void)snprintf(ret_error, error_bytes, "%s: %s", path, text);
-	switch (error) {
-	case -ENOEXEC:
-	case -EBADMSG:
-	case -ELIBEXEC:
-	case -ELOOP:
-		return -EINVAL;
-	default:
-		return error;
-	}
+	return error == -ENOMEM ? error : -EINVAL;
 }
 
-/* One file. Return: 1: it is a script, and program->path its interpreter. */
+/* For musl that is a finding, whether it is here or not. */
+static bool lacks_loader(const struct bps_elf *elf)
+{
+	return elf->loader[0] && !is_musl(elf) &&
+	       faccessat(AT_FDCWD, elf->loader, X_OK, AT_EACCESS) < 0;
+}
+
+static int read_program(struct program *program, int fd)
+{
+	int r = bps_elf_read(fd, &program->elf);
+
+	if (fstat(fd, &program->status))
+		return -errno;
+	program->has_rights = fgetxattr(fd, "security.capability", NULL, 0) > 0;
+	if (r == 0 && !program->elf.foreign && program->elf.kind != BPS_ELF_PROGRAM)
+		r = -ELIBEXEC;
+	if (r == 0 && !program->elf.foreign && lacks_loader(&program->elf))
+		r = -ELIBACC;
+	return r;
+}
+
+/* One file. Return: 1: it is a script, and start.path its interpreter. */
 static int look(struct program *program, struct bps_doctor_report *report)
 {
+	struct bps_start *start = &program->start;
 	char script[PATH_MAX];
-	int fd = bps_elf_open(program->path), r;
+	int fd = bps_start_open(start), r;
 
 	if (fd < 0)
 		return fd;
-	memcpy(script, program->path, sizeof(script));
-	if (read_script(fd, program->path)) {
-		bps_doctor_note(report, "%s is a script of %s", script, program->path);
-		r = 1;
-	} else {
-		r = bps_elf_read(fd, &program->elf);
-		if (fstat(fd, &program->status))
-			r = -errno;
-		program->has_rights = fgetxattr(fd, "security.capability", NULL, 0) > 0;
-	}
+	memcpy(script, start->path, sizeof(script));
+	r = bps_start_follow(start, fd);
+	if (r == 1)
+		bps_doctor_note(report, "%s is a script of %s", script, start->path);
+	else if (r == 0)
+		r = read_program(program, fd);
 	close(fd);
 	return r;
 }
 
-int bps_doctor_program(const char *path, FILE *out, char *ret_error, size_t error_bytes)
+int bps_doctor_program(const char *name, FILE *out, char *ret_error, size_t error_bytes)
 {
 	char host[65];
 	struct bps_doctor_report report = {
@@ -255,19 +238,19 @@ int bps_doctor_program(const char *path, FILE *out, char *ret_error, size_t erro
 		.check = "program",
 		.columns = BPS_DOCTOR_COLUMNS,
 	};
-	struct program program = { .path = "" };
-	int r = 1;
+	struct program program;
+	int r = bps_start_find(name, &program.start) ? -EINVAL : 1;
 
 	bps_doctor_name_host(host);
-	find_in_path(path, program.path);
-	for (int i = 0; r == 1 && i < MAX_SCRIPTS; i++)
+	while (r == 1)
 		r = look(&program, &report);
-	if (r == 1)
-		r = -ELOOP;
-	else if (r == 0 && !program.elf.foreign && program.elf.kind != BPS_ELF_PROGRAM)
-		r = -ELIBEXEC;
-	if (r < 0)
-		return explain(program.path, r, ret_error, error_bytes);
+	if (r < 0) {
+		r = explain(&program, r, ret_error, error_bytes);
+		bps_doctor_tame(ret_error);
+		return r;
+	}
+	if (program.start.dropper[0])
+		say_dropped(&program, &report);
 	if (program.elf.foreign)
 		say_foreign(&program, &report);
 	else

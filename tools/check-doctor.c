@@ -36,8 +36,7 @@ static const struct check {
 	{ "memlock", bps_doctor_check_memlock },
 };
 
-/* Text of a peer may be in it: one line stays one line. */
-static void tame(char *text)
+void bps_doctor_tame(char *text)
 {
 	for (; *text; text++)
 		if ((unsigned char)*text < ' ' || *text == 0x7f)
@@ -77,7 +76,7 @@ static void write_part(struct bps_doctor_report *report, size_t indent, const ch
 	char text[2048];
 
 	(void)vsnprintf(text, sizeof(text), format, args);
-	tame(text);
+	bps_doctor_tame(text);
 	write_words(report, indent, head, text);
 }
 
@@ -138,7 +137,7 @@ void bps_doctor_type(struct bps_doctor_report *report, const char *format, ...)
 	va_start(args, format);
 	(void)vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	tame(text);
+	bps_doctor_tame(text);
 	fprintf(report->out, "      %s\n", text);
 }
 

@@ -25,12 +25,12 @@ int bps_doctor(FILE *out);
 
 /**
  * bps_doctor_program() - look whether LD_PRELOAD can bring the library into a program.
- * @path: what mpirun would be told: a file, or a name to be found in PATH. It may be
- * broken or hostile. A script is followed to the program that runs it.
+ * @name: what mpirun would be told: a path, or a name to be found in PATH. The file may
+ * be broken or hostile. A script is followed to the program that runs it.
  * @out: gets a line on what it is, or the findings; borrowed during the call
  * @ret_error: on failure one line that names the file, at most @error_bytes with its end
  *
- * Return: the number of findings; -EINVAL: it is no program, or broken; or the error of
- * reading it. Nothing is logged.
+ * Return: the number of findings; -EINVAL: it cannot be started, is no program, or is
+ * broken; or the error of reading it. Nothing is logged.
  */
-int bps_doctor_program(const char *path, FILE *out, char *ret_error, size_t error_bytes);
+int bps_doctor_program(const char *name, FILE *out, char *ret_error, size_t error_bytes);

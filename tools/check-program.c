@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <limits.h>
 #include <stdio.h>
 
 #include "tools/check-doctor.h"
@@ -6,7 +7,7 @@
 
 int bps_check_program(const struct bps_check_options *options)
 {
-	char error[512];
+	char error[2 * PATH_MAX];
 	int n = bps_doctor_program(options->program, stdout, error, sizeof(error));
 
 	if (n < 0) {

@@ -21,7 +21,6 @@ import traceback
 CHECK, LIBRARY = sys.argv[1:3]
 FOLDER = None  # of main()
 HOST = socket.gethostname()
-LOADER = b"/lib64/ld-linux-x86-64.so.2"
 EXEC, DYN = 2, 3
 PT_LOAD, PT_DYNAMIC, PT_INTERP = 1, 2, 3
 DT_NEEDED, DT_STRTAB, DT_STRSZ, DT_FLAGS_1 = 1, 5, 10, 0x6ffffffb
@@ -33,6 +32,22 @@ with open("/proc/self/exe", "rb") as own:
 if IDENT[4:6] != b"\x02\x01":
     print("1..0 # SKIP the programs made here are of 64 bits, little endian")
     sys.exit(0)
+
+
+def own_loader():
+    with open("/proc/self/exe", "rb") as file:
+        file.seek(32)
+        at, = struct.unpack("<Q", file.read(8))
+        while True:
+            file.seek(at)
+            kind, _, offset, _, _, size = struct.unpack("<IIQQQQ", file.read(40))
+            if kind == PT_INTERP:
+                file.seek(offset)
+                return file.read(size - 1)
+            at += 56
+
+
+LOADER = own_loader()
 
 
 class Wrong(Exception):
@@ -94,9 +109,10 @@ def put(content, name="program", mode=0o755):
     return path
 
 
-def look(path, **env):
+def look(path, cwd=None, prefix=(), **env):
     """(status, what it says in one line), of output or of error."""
-    done = subprocess.run([CHECK, "--program", path], env={**os.environ, **env}, text=True,
+    env = {k: v for k, v in {**os.environ, **env}.items() if v is not None}
+    done = subprocess.run([*prefix, CHECK, "--program", path], cwd=cwd, env=env, text=True,
                           errors="replace", capture_output=True, timeout=10)
     check(done.returncode in (0, 1, 2), "status %d" % done.returncode)
     check((done.returncode == 2) == (done.stderr != ""), done)
@@ -104,8 +120,8 @@ def look(path, **env):
     return done.returncode, " ".join((done.stdout + done.stderr).split())
 
 
-def fine(path, *parts, **env):
-    status, said = look(path, **env)
+def fine(path, *parts, cwd=None, **env):
+    status, said = look(path, cwd, **env)
     check(status == 0 and said.startswith(HOST + ", program: "), said)
     check(all(x in said for x in ("LD_PRELOAD works for", *parts)), said)
 
@@ -118,8 +134,8 @@ def found(path, *parts):
     check(all(x in said for x in parts), said)
 
 
-def refused(path, *parts):
-    status, said = look(path)
+def refused(path, *parts, cwd=None, **env):
+    status, said = look(path, cwd, **env)
     check(status == 2 and said.startswith("bpsmpi-check: "), said)
     check(all(x in said for x in parts), said)
 
@@ -186,6 +202,168 @@ def test_scripts():
     check(status == 1 and FOLDER + "/prog is statically linked" in said, said)
 
 
+def test_a_name_is_looked_for_as_launchers_do():
+    """In PATH, past what cannot be started, and in the current folder last."""
+    folders = [os.path.join(FOLDER, x) for x in ("here", "first", "second")]
+    for folder in folders:
+        os.mkdir(folder)
+    here, first, second = folders
+    path = "%s:%s" % (first, second)
+    put(elf(), "here/prog")
+    fine("prog", "works for ./prog. ", cwd=here, PATH=path)
+    fine("prog", "works for ./prog. ", cwd=here, PATH=None)
+    put(elf(), "second/prog")
+    fine("prog", "works for %s/prog. " % second, cwd=here, PATH=path)
+    os.mkdir(first + "/prog")
+    fine("prog", "works for %s/prog. " % second, cwd=here, PATH=path)
+    os.rmdir(first + "/prog")
+    put(elf(), "first/prog", 0o644)
+    fine("prog", "works for %s/prog. " % second, cwd=here, PATH=path)
+    os.unlink(here + "/prog")
+    os.unlink(second + "/prog")
+    refused("prog", "%s/prog: it may not be executed" % first, cwd=here, PATH=path)
+    os.unlink(first + "/prog")
+    os.mkdir(second + "/prog")
+    refused("prog", "%s/prog: it is no plain file" % second, cwd=here, PATH=path)
+    os.rmdir(second + "/prog")
+    refused("prog", "prog: there is no program of that name", cwd=here, PATH=path)
+    refused("./prog", "./prog: No such file", cwd=here, PATH=path)
+    put(elf(), "here/prog")
+    fine("prog", "works for ./prog. ", cwd=here, PATH=path + "::/nowhere")
+    fine("./prog", "works for ./prog. ", cwd=here, PATH=path)
+    fine("sh", "works for /bin/sh. ", cwd=second, PATH=None)
+
+
+def does_run(script, folder):
+    """Whether the kernel and env get from a script to cat."""
+    with tempfile.TemporaryFile() as out:
+        try:
+            done = subprocess.run([script], cwd=folder, stdout=out,
+                                  stderr=subprocess.DEVNULL, timeout=1)
+        except OSError:
+            return False
+        except subprocess.TimeoutExpired:
+            return False
+        return done.returncode == 0 and os.fstat(out.fileno()).st_size > 0
+
+
+def test_first_lines_as_the_kernel_and_env_read_them():
+    """Each is tried, too: who is refused does not run, and who is not does."""
+    here = os.path.join(FOLDER, "here")
+    os.mkdir(here)
+    os.symlink(shutil.which("cat"), here + "/a-cat")
+    slashes = "/" * 300
+    cr = "ends in a carriage return"
+    again = "names no program for env to run"
+    word = "as one word; write #!/usr/bin/env -S "
+    for line, said in (
+            ("/bin/cat", None), ("\t /bin/cat\t -u \t", None), ("/bin/cat\r", cr),
+            ("/bin/cat -u\r", cr), ("/usr/bin/env cat\r", cr),
+            ("/usr/bin/env cat", None), ("/usr/bin/env /bin/cat", None),
+            ("/usr/bin/env -S cat -u\r", None), ("/usr/bin/env -Scat", None),
+            ("/usr/bin/env -vS A=1 cat", None), ("/usr/bin/env --split-string=cat -u", None),
+            ("/usr/bin/env -S PYTHONPATH=/x cat", None),
+            ("/usr/bin/env -S -u X -- cat", None),
+            ("/usr/bin/env -S -C / cat /etc/passwd", None),
+            ("/usr/bin/env A=1 cat", word + "A=1 cat"),
+            ("/usr/bin/env -i cat", word + "-i cat"),
+            ("/usr/bin/env cat -u", word + "cat -u"),
+            ("/usr/bin/env", again), ("/usr/bin/env A=1", again), ("/usr/bin/env -i", again),
+            ("/usr/bin/env -S", again), ("/usr/bin/env -S A=1", again),
+            ("/usr/bin/env no-such-cat", "env finds no 'no-such-cat'"),
+            ("/usr/bin/env -S PATH=/nowhere:/no cat", "env finds no 'cat'"),
+            ("/usr/bin/env ./no", "./no: No such file"),
+            ("/no/bin/env cat", "/no/bin/env: No such file"),
+            ("cat", "'cat', which is looked for in the folder"),
+            ("a-cat", None), ("./a-cat", None), ("/bin", "/bin: it is no plain file"),
+            ("/etc/passwd", "/etc/passwd: it may not be executed"),
+            ("", "neither ELF nor a script"), (" \t", "neither ELF nor a script"),
+            (slashes + "bin/cat", "longer than the 255 characters"),
+            (slashes[:240] + "bin/cat", None),
+            (slashes[:240] + "bin/cat " + 300 * " ", None)):
+        script = put("#!%s\nbody\n" % line, "script")
+        runs = does_run(script, here)
+        check(runs == (said is None), (line, runs))
+        if said is None:
+            fine(script, cwd=here)
+        else:
+            status, text = look(script, here)
+            check(status == 2 and said in text, text)
+
+
+def test_env_that_drops_the_variable():
+    for line, drops in (("-i sh", True), ("- sh", True), ("--ignore-environment sh", True),
+                        ("-u LD_PRELOAD sh", True), ("-uLD_PRELOAD sh", True),
+                        ("--unset=LD_PRELOAD sh", True), ("LD_PRELOAD= sh", True),
+                        ("-vi sh", True), ("-u X sh", False), ("A=1 sh", False)):
+        script = put('#!/usr/bin/env -S %s\necho "<$LD_PRELOAD>"\n' % line, "script")
+        done = subprocess.run([script], env={**os.environ, "LD_PRELOAD": "libc.so.6"},
+                              text=True, capture_output=True, timeout=10)
+        check(("<libc.so.6>" not in done.stdout) == drops, (line, done))
+        status, said = look(script)
+        check(status == int(drops), said)
+        check(("program: %s has env take LD_PRELOAD away" % script in said) == drops, said)
+
+
+def test_scripts_of_scripts():
+    """The kernel goes through five; env starts afresh."""
+    below = "/bin/cat"
+    for number in range(1, 7):
+        script = put("#!%s\nbody\n" % below, "script%d" % number)
+        check(does_run(script, FOLDER) == (number <= 5), number)
+        if number <= 5:
+            fine(script)
+        else:
+            refused_after(script, "too many scripts that run each other",
+                          "the kernel follows 5")
+        below = script
+    middle = put("#!/usr/bin/env %s/script5\n" % FOLDER, "middle")
+    script = put("#!%s\n" % middle, "script")
+    check(does_run(script, FOLDER))
+    fine(script)
+    put("#!/usr/bin/env %s\n" % script, "middle")
+    refused_after(script, "scripts start each other without end")
+
+
+def test_files_that_may_not_be_started():
+    path = put(elf(), mode=0o644)
+    refused(path, "may not be executed; if it is a program: chmod +x " + path)
+    refused_after(put("#!%s\n" % path, "script"), "is a script of", path + ": it may not be")
+    os.symlink("one", FOLDER + "/two")
+    os.symlink("two", FOLDER + "/one")
+    refused(FOLDER + "/one", FOLDER + "/one: its symbolic links lead in a circle")
+    refused("one", "symbolic links lead in a circle", PATH=FOLDER)
+    path = put(elf(loader=b"/no/loader.so"))
+    refused(path, path + ": its loader /no/loader.so is not here")
+
+
+def test_a_file_system_that_starts_no_programs():
+    folder = os.path.join(FOLDER, "mount")
+    os.mkdir(folder)
+    mount = "mount -t tmpfs -o noexec none %s && " % folder
+    if subprocess.run(["unshare", "-m", "sh", "-c", mount + "true"],
+                      stderr=subprocess.DEVNULL).returncode:
+        print("# not allowed to mount here")
+        return
+    path = folder + "/program"
+    status, said = look(path, prefix=("unshare", "-m", "sh", "-c", mount + 'cp %s %s; "$@"' %
+                                      (put(elf()), path), "sh"))
+    check(status == 2 and path + ": it lies on a file system that is mounted noexec" in said,
+          said)
+
+
+def test_files_that_may_be_started_and_not_read():
+    if os.geteuid() != 0:
+        return
+    path = put(elf(), mode=0o711)
+    os.chmod(FOLDER, 0o755)
+    copy = shutil.copy(CHECK, FOLDER)
+    done = subprocess.run([copy, "--program", path], user=65534, text=True,
+                          capture_output=True, timeout=10)
+    check(done.returncode == 2 and path + ": it may be executed but not read" in done.stderr,
+          done)
+
+
 def refused_after(path, said_first, *parts):
     status, said = look(path)
     check(status == 2 and all(x in said for x in (said_first, *parts)), said)
@@ -195,6 +373,9 @@ def test_scripts_that_end_nowhere():
     script = os.path.join(FOLDER, "script")
     put("#!%s\n" % script, "script")
     refused_after(script, "is a script of", "too many scripts")
+    put("#!/usr/bin/env script\n", "script")
+    status, said = look(script, PATH=FOLDER)
+    check(status == 2 and "start each other without end" in said, said)
     put("#!/no/such/shell\n", "script")
     refused_after(script, "/no/such/shell: No such file")
     put("#!", "script")
@@ -213,6 +394,7 @@ def test_what_is_no_program():
     refused(LIBRARY, "a library or an object file")
     refused(put(elf(loader=b"")), "a library or an object file")
     refused(put(elf(1)[:64].ljust(64, b"\0")), "broken")
+    refused(os.path.join(FOLDER, "no\x1b\nne"), "/no??ne: No such file")
     fifo = os.path.join(FOLDER, "fifo")
     os.mkfifo(fifo)
     refused(fifo, "no plain file")
@@ -247,6 +429,19 @@ def test_programs_that_are_broken():
             broken[at:at + size] = bytes([value]) * len(broken[at:at + size])
         try:
             look(put(bytes(broken)))
+        except (Wrong, subprocess.TimeoutExpired) as error:
+            raise Wrong("seed %d: %s" % (seed, error)) from None
+
+
+def test_first_lines_that_are_broken():
+    seed = random.randrange(1 << 32)
+    chance = random.Random(seed)
+    parts = ("/usr/bin/env", "/env", "/bin/cat", "-S", "-", "--", "-u", "-C", "-i", "A=", "=",
+             "PATH=", "PATH", "LD_PRELOAD", " ", " ", "\t", "\r", "\0", "\n", "\"", "x" * 120)
+    for _ in range(300):
+        line = "".join(chance.choice(parts) for _ in range(chance.randrange(9)))
+        try:
+            look(put("#!" + line, "script"), FOLDER)
         except (Wrong, subprocess.TimeoutExpired) as error:
             raise Wrong("seed %d: %s" % (seed, error)) from None
 
