@@ -5,7 +5,9 @@ What went by a card is what its own counters say.
 """
 
 import contextlib
+import os
 import re
+import subprocess
 
 from harness import CaseError
 from networks import address, sent
@@ -269,6 +271,47 @@ def answering(lab):
     left_out(lab, 0, own_arp=False)
 
 
+# Kernels before 5.7 want CAP_NET_RAW for that.
+NOT_HELD = """
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int setsockopt(int fd, int level, int option, const void *value, socklen_t bytes)
+{
+        if (level != SOL_SOCKET || option != SO_BINDTODEVICE)
+                return syscall(SYS_setsockopt, fd, level, option, value, bytes);
+        errno = EPERM;
+        return -1;
+}
+"""
+
+
+def not_held(lab):
+    """The kernel lets nobody hold a connection to a card: all goes by the first one."""
+    shim = os.path.join(lab.folder, "not-held.so")
+    subprocess.run(["mpicc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", shim, "-x", "c",
+                    "-"], input=NOT_HELD, text=True, check=True)
+    refused = r"cannot hold a connection to eth1 \(Operation not permitted\)"
+    with one_network(lab, 0):
+        for with_server in (False, True):
+            env = {"LD_PRELOAD": "%s:%s" % (shim, lab.library), "BPSMPI_LOG": "debug"}
+            hosts = HOSTS if with_server else HOSTS[:2]
+            if with_server:
+                server = lab.serve("s1", "--log", "debug",
+                                   prefix=("env", "LD_PRELOAD=" + shim))
+                env["BPSMPI_SERVERS"] = address(lab, "s1", "eth0")
+            counters = Counters(lab, hosts)
+            job = lab.job("h1:2,h2:1", "sums", "-n", str(CALLS), str(BYTES), env=env,
+                          mca=MCA, preload=False)
+            job.check("1 dedicated" if with_server else "colocated", quiet=False)
+            counters.check_one("eth0")
+            if not job.output.find(refused):
+                raise CaseError("no line %r:\n%s" % (refused, job.said()))
+            if with_server and not server.output.find(refused):
+                raise CaseError("no line %r:\n%s" % (refused, server.output.text()))
+
+
 def one_named(lab):
     """BPSMPI_INTERFACE narrows, in one network too, for ranks and for the server."""
     with one_network(lab, 0):
@@ -382,6 +425,7 @@ FOUR = [("D01 four cards in four networks", four_networks)]
 CASES = [
     ("D01 two cards in two networks", two_networks),
     ("D01 two cards in one network, no filter", both_in_one(0)),
+    ("D01 two cards in one network, of which none may be held", not_held),
     ("D01 two cards in one network, loose filter", both_in_one(2)),
     ("D01 two cards in one network, that answer for each other", answering),
     ("D01 two cards in one network, strict filter", filtered),
