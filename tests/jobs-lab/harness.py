@@ -295,6 +295,14 @@ def compile_programs(folder):
         raise SystemExit("the test programs do not compile")
 
 
+def shim(lab, name, source):
+    """A library to preload that is made of this; its path."""
+    path = os.path.join(lab.folder, name + ".so")
+    subprocess.run(["mpicc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", path, "-x", "c", "-"],
+                   input=source, text=True, check=True)
+    return path
+
+
 class Tap:
     """Counts cases and says how they went."""
 

@@ -7,7 +7,7 @@ import sys
 import time
 
 from halves import boxes as sizes
-from harness import CaseError, Skip
+from harness import CaseError, Skip, shim
 from layouts import MODES, hashes, run, serve
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..",
@@ -129,6 +129,36 @@ def threads_of(server):
     return found
 
 
+# The loader finds no hwloc; Open MPI's own was linked to it.
+NO_HWLOC = """
+#include <dlfcn.h>
+#include <string.h>
+void *dlopen(const char *name, int flags)
+{
+        void *(*next)(const char *, int) = dlsym(RTLD_NEXT, "dlopen");
+        int missing = name && strstr(name, "libhwloc");
+        return next(missing ? "libhwloc-that-is-missing.so" : name, flags);
+}
+"""
+
+
+def without_hwloc(lab):
+    """A line for each box in the debug log, and none for others; the job as it should be."""
+    preload = shim(lab, "no-hwloc", NO_HWLOC)
+    one = lab.serve("s1", "--log", "debug", prefix=("env", "LD_PRELOAD=" + preload))
+    for hosts, env, kind in (("h1:4", {}, "in one box"), ("h1:3,h2:2", {}, "colocated"),
+                             ("h1:2,h2:2", {"BPSMPI_SERVERS": "s1"}, "1 dedicated")):
+        for level in ("info", "debug"):
+            more = {"LD_PRELOAD": preload + ":" + lab.library, "BPSMPI_LOG": level}
+            job = lab.job(hosts, "sums", "-n", "4", str(MIB), env={**env, **more},
+                          preload=False, prefix=HALVES).check(kind, quiet=level == "info")
+            said = job.output.find("libhwloc.so.15 cannot be loaded")
+            if len(said) != (hosts.count("h") if level == "debug" else 0) or crossed(job):
+                raise CaseError("%d lines:\n%s" % (len(said), job.said()))
+    if len(one.output.find("libhwloc.so.15 cannot be loaded")) != 1 or one.stop() != 0:
+        raise CaseError(one.output.text())
+
+
 def server(lab):
     """A card that is near no node: each node has its part of the reducers."""
     words = ["%s=%s" % x for x in described(lab).items()]
@@ -163,4 +193,5 @@ CASES = [
     ("two nodes, 16-bit floats in a box", halves("in-box", "h1:4")),
     ("two nodes, 16-bit floats in boxes", halves("colocated", "h1:4,h2:2")),
     ("two nodes, a server's threads", server),
+    ("no hwloc", without_hwloc),
 ]

@@ -5,11 +5,9 @@ What went by a card is what its own counters say.
 """
 
 import contextlib
-import os
 import re
-import subprocess
 
-from harness import CaseError
+from harness import CaseError, shim
 from networks import address, sent
 
 BYTES = 4 << 20
@@ -289,17 +287,15 @@ int setsockopt(int fd, int level, int option, const void *value, socklen_t bytes
 
 def not_held(lab):
     """The kernel lets nobody hold a connection to a card: all goes by the first one."""
-    shim = os.path.join(lab.folder, "not-held.so")
-    subprocess.run(["mpicc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", shim, "-x", "c",
-                    "-"], input=NOT_HELD, text=True, check=True)
+    preload = shim(lab, "not-held", NOT_HELD)
     refused = r"cannot hold a connection to eth1 \(Operation not permitted\)"
     with one_network(lab, 0):
         for with_server in (False, True):
-            env = {"LD_PRELOAD": "%s:%s" % (shim, lab.library), "BPSMPI_LOG": "debug"}
+            env = {"LD_PRELOAD": "%s:%s" % (preload, lab.library), "BPSMPI_LOG": "debug"}
             hosts = HOSTS if with_server else HOSTS[:2]
             if with_server:
                 server = lab.serve("s1", "--log", "debug",
-                                   prefix=("env", "LD_PRELOAD=" + shim))
+                                   prefix=("env", "LD_PRELOAD=" + preload))
                 env["BPSMPI_SERVERS"] = address(lab, "s1", "eth0")
             counters = Counters(lab, hosts)
             job = lab.job("h1:2,h2:1", "sums", "-n", str(CALLS), str(BYTES), env=env,

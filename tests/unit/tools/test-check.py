@@ -8,10 +8,10 @@ Prints TAP. With names, only those tests run.
 """
 
 import contextlib
+import json
 import os
 import re
 import socket
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -49,12 +49,13 @@ def near(a, b, digits=4):
 @contextlib.contextmanager
 def shim(source):
     """A library to preload that is made of this."""
-    if not shutil.which("cc"):
-        raise Skipped("no compiler")
     with tempfile.TemporaryDirectory() as folder:
         library = folder + "/shim.so"
-        subprocess.run(["cc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", library, "-x", "c",
-                        "-"], input=source, text=True, check=True)
+        try:
+            subprocess.run(["cc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", library, "-x",
+                            "c", "-"], input=source, text=True, check=True)
+        except FileNotFoundError:
+            raise Skipped("no compiler") from None
         yield library
 
 
@@ -267,6 +268,41 @@ def test_output_that_is_lost_when_it_is_closed():
         for args in OUTPUTS:
             lost(args, ": Disk quota exceeded", stdout=subprocess.DEVNULL,
                  env={**ENV, "LD_PRELOAD": library})
+
+
+def test_a_box_without_hwloc():
+    """Flat, and so said; what needs hwloc ends with a line."""
+    with shim("""
+            #include <dlfcn.h>
+            #include <string.h>
+            void *dlopen(const char *name, int flags)
+            {
+                    void *(*next)(const char *, int) = dlsym(RTLD_NEXT, "dlopen");
+                    int missing = name && strstr(name, "libhwloc");
+                    return next(missing ? "libhwloc-that-is-missing.so" : name, flags);
+            }""") as library:
+        output, errors = run("--json", LD_PRELOAD=library)
+        box = json.loads(output)
+        allowed = len(os.sched_getaffinity(0))
+        check(errors == "" and box["source"] == "flat", output)
+        check(len(box["nodes"]) == len(box["packages"]) == 1, output)
+        check(box["n_usable"] == len(box["cpus"]) == allowed, output)
+        check(box["bridges"] == box["gpus"] == [] and box["n_cores"] == 0, output)
+        check(box["plan"]["groups"] != [], output)
+        with tempfile.TemporaryDirectory() as folder:
+            file = folder + "/box.xml"
+            with open(file, "w", encoding="utf-8") as xml:
+                xml.write('<topology version="2.0"></topology>')
+            output, errors = run("--xml", file, status=USAGE, LD_PRELOAD=library)
+            check(output == "" and errors.count("\n") == 1 and
+                  "libhwloc.so.15 cannot be loaded" in errors, errors)
+            picture = folder + "/box.svg"
+            output, errors = run("--plan", 4, 2, "--svg", picture, LD_PRELOAD=library)
+            check(errors == "" and table(output) and os.path.getsize(picture) > 1000, errors)
+        done = subprocess.run([CHECK], env={**ENV, "LD_PRELOAD": library}, text=True,
+                              capture_output=True, timeout=20)
+        check(done.returncode in (FINE, WRONG) and done.stderr == "", done)
+        check("(hwloc 2 is missing or cannot be used" in done.stdout, done.stdout)
 
 
 def main():
