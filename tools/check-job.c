@@ -145,8 +145,9 @@ int bps_check_job(const struct bps_check_options *options)
 	if (job.rank == 0 && r == 0)
 		status = report(&job);
 	/* What rank 0 printed is out before any rank ends: a launcher may end the others
-	 * then. */
-	(void)fflush(stdout);
+	 * then. That it was lost is said where all output ends. */
+	if (fflush(stdout) && status == BPS_CHECK_FINE)
+		status = BPS_CHECK_WRONG;
 	status = share(&job, status);
 	(void)job.mpi->Finalize();
 	deinit(&job);
