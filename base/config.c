@@ -347,7 +347,7 @@ int bps_config_check(enum bps_config_index index, const char *name, const char *
 {
 	struct bps_config unused;
 
-	return text[0] ? take_value(&unused, &bps_config_rows[index], name, text) : 0;
+	return take_value(&unused, &bps_config_rows[index], name, text);
 }
 
 static size_t least(size_t a, size_t b)

@@ -107,7 +107,6 @@ int bps_config_parse(struct bps_config *config, char *const *env);
 /**
  * bps_config_check() - may a variable have this value, which was given by another name?
  * @name: what its user calls it, such as "--loops"
- * @text: "" is as if it were not given
  *
  * Returns 0, or -EINVAL after a line in the log that says why not.
  */

@@ -49,7 +49,7 @@ static const struct option long_options[] = {
 	{ "grace", required_argument, NULL, OPTION_GRACE },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, 'V' },
-	{ "bind", required_argument, NULL, OPTION_ROW + BPS_CONFIG_ROW_interface },
+	{ "bind", required_argument, NULL, 'b' },
 	{ "loops", required_argument, NULL, OPTION_ROW + BPS_CONFIG_ROW_loops },
 	{ "reducers", required_argument, NULL, OPTION_ROW + BPS_CONFIG_ROW_reducers },
 	{ "cpus", required_argument, NULL, OPTION_ROW + BPS_CONFIG_ROW_cpus },
@@ -59,34 +59,36 @@ static const struct option long_options[] = {
 	{ 0 },
 };
 
+#define OPTION_CHARS 32 /* "--max-connections" with its end, and more */
+
 /* What the options put before the environment; "NAME=value", owned. */
 struct overlay {
 	char *entries[BPS_CONFIG_N_ROWS];
 };
 
-/* What the user called it who gave this row a value as an option. */
-static void name_option(enum bps_config_index row, char *ret, size_t ret_bytes)
+/* As its user calls an option, in @ret. */
+static const char *name_option(int option, char ret[OPTION_CHARS])
 {
-	const struct option *option = long_options;
+	const struct option *row = long_options;
 
-	while (option->val != OPTION_ROW + (int)row)
-		option++;
-	(void)snprintf(ret, ret_bytes, "--%s", option->name);
+	while (row->val != option)
+		row++;
+	(void)snprintf(ret, OPTION_CHARS, "--%s", row->name);
+	return ret;
 }
 
-static int overlay_set(struct overlay *overlay, enum bps_config_index row,
-                       const char *value)
+static int overlay_set(struct overlay *overlay, int option, const char *value)
 {
-	char name[32];
+	enum bps_config_index row =
+		option == 'b' ? BPS_CONFIG_ROW_interface : option - OPTION_ROW;
+	char name[OPTION_CHARS], *entry;
 
-	name_option(row, name, sizeof(name));
-	if (bps_config_check(row, name, value))
+	if (bps_config_check(row, name_option(option, name), value))
 		return -EINVAL;
-	free(overlay->entries[row]);
-	overlay->entries[row] = NULL;
-	if (asprintf(&overlay->entries[row], "%s=%s", bps_config_rows[row].name, value) <
-	    0)
+	if (asprintf(&entry, "%s=%s", bps_config_rows[row].name, value) < 0)
 		return -ENOMEM;
+	free(overlay->entries[row]);
+	overlay->entries[row] = entry;
 	return 0;
 }
 
@@ -141,8 +143,15 @@ static int take_option(int option, struct bps_server_options *options,
                        struct overlay *overlay)
 {
 	uint32_t port = options->port;
+	char name[OPTION_CHARS];
 	int r;
 
+	/* A variable of the user's was empty. */
+	if (option != '?' && optarg && !optarg[0]) {
+		bps_error("%s: what stands behind it is empty",
+		          name_option(option, name));
+		return -EINVAL;
+	}
 	switch (option) {
 	case 'p':
 		r = parse_number("--port", 0, UINT16_MAX, &port);
@@ -159,13 +168,10 @@ static int take_option(int option, struct bps_server_options *options,
 	case 'V':
 		puts("bpsmpi-server " BPS_VERSION);
 		return BPS_SERVER_OPTIONS_E_DONE;
-	case 'b':
-		return overlay_set(overlay, BPS_CONFIG_ROW_interface, optarg);
 	case '?':
 		return -EINVAL; /* getopt_long() has said what is wrong */
 	default:
-		return overlay_set(overlay, (enum bps_config_index)(option - OPTION_ROW),
-		                   optarg);
+		return overlay_set(overlay, option, optarg);
 	}
 }
 

@@ -30,11 +30,11 @@ ENV = {k: v for k, v in os.environ.items() if not k.startswith("BPSMPI_")}
 class Server:
     """A running server, and what it has written so far."""
 
-    def __init__(self, *args, env=None, port=0):
+    def __init__(self, *args, env=None, port=0, bind="127.0.0.1"):
         self.log = tempfile.TemporaryFile()
         command = [SERVER, "--port", str(port)]
-        if "--bind" not in args:
-            command += ["--bind", "127.0.0.1"]
+        if bind and "--bind" not in args:
+            command += ["--bind", bind]
         self.process = subprocess.Popen(
             command + list(args), stderr=self.log, stdin=subprocess.DEVNULL,
             env={**ENV, **(env or {})})
@@ -180,6 +180,11 @@ def test_who_is_wrong_is_called_as_the_user_did():
             check((name if said == option else option) not in lines[0], lines)
         with server(option, good, env={name: wrong}) as s:
             check(s.end() == 0)
+    for option in ("--port", "--bind", "--loops", "--reducers", "--cpus", "--memory",
+                   "--max-connections", "--grace", "--log"):
+        lines = run(option + "=", status=2).splitlines()
+        check(len(lines) == 2 and
+              lines[0].endswith(f": {option}: what stands behind it is empty"), lines)
     lines = run("-b", long, status=2).splitlines()
     check(": --bind: '" in lines[0], lines)
 
@@ -244,7 +249,7 @@ def test_addresses():
         check(listening_addresses(s) == ["0100007F"], listening_addresses(s))
     with server("--bind", "127.0.0.0/8") as s:
         check(listening_addresses(s) == ["0100007F"], listening_addresses(s))
-    with server("--bind", "") as s:
+    with server(bind=None) as s:
         found = listening_addresses(s)
         check("00000000" in found, found)
         if len(found) > 1:
