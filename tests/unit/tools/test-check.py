@@ -15,17 +15,15 @@ import socket
 import subprocess
 import sys
 import tempfile
-import traceback
 
-CHECK = sys.argv[1]
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", ".."))
+from functions import Skip, check, run_all  # noqa: E402
+
+CHECK = os.path.realpath(sys.argv[1])
 ENV = {k: v for k, v in os.environ.items()
        if not k.startswith(("BPSMPI_", "BYTEPS_", "DMLC_"))}
 MIB64 = 64 * 1024 * 1024
 USAGE, WRONG, FINE = 2, 1, 0
-
-
-class Skipped(Exception):
-    pass
 
 
 def run(*args, status=FINE, **env):
@@ -35,11 +33,6 @@ def run(*args, status=FINE, **env):
     check(process.returncode == status,
           f"{args}: status {process.returncode}\n{process.stdout}{process.stderr}")
     return process.stdout, process.stderr
-
-
-def check(condition, what=""):
-    if not condition:
-        raise AssertionError(what)
 
 
 def near(a, b, digits=4):
@@ -55,7 +48,7 @@ def shim(source):
             subprocess.run(["cc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", library, "-x",
                             "c", "-"], input=source, text=True, check=True)
         except FileNotFoundError:
-            raise Skipped("no compiler") from None
+            raise Skip("no compiler") from None
         yield library
 
 
@@ -306,24 +299,7 @@ def test_a_box_without_hwloc():
 
 
 def main():
-    tests = [(name, function) for name, function in globals().items()
-             if name.startswith("test_") and callable(function)]
-    wanted = sys.argv[2:]
-    tests = [t for t in tests if not wanted or t[0] in wanted]
-    failed = 0
-    print(f"1..{len(tests)}", flush=True)
-    for number, (name, function) in enumerate(tests, 1):
-        try:
-            function()
-            print(f"ok {number} - {name}", flush=True)
-        except Skipped as reason:
-            print(f"ok {number} - {name} # SKIP {reason}", flush=True)
-        except Exception as error:  # a test that broke is a test that failed
-            failed += 1
-            print(f"not ok {number} - {name}")
-            for text in traceback.format_exception(error):
-                print("# " + text.rstrip().replace("\n", "\n# "), flush=True)
-    return failed > 0
+    return run_all(globals(), sys.argv[2:])
 
 
 if __name__ == "__main__":

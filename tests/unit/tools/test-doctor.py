@@ -19,7 +19,9 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", ".."))
+from functions import check, run_all  # noqa: E402
 
 DOCTOR, SERVER = sys.argv[1:3]
 ENV = {k: v for k, v in os.environ.items()
@@ -28,11 +30,6 @@ HEADER = struct.Struct("<4sBBHIHHQQII")  # docs/protocol.md
 HELLO, WELCOME, REFUSE, BYE = 1, 2, 3, 9
 HELLO_BYTES = 14 << 10  # zeros from 116 on
 CLOSED = "it closed the connection"
-
-
-def check(condition, what=""):
-    if not condition:
-        raise AssertionError(what)
 
 
 def findings(limit=15, prefix=(), **env):
@@ -289,20 +286,7 @@ def test_a_server_of_ours_is_fine_and_keeps_nothing():
 
 
 def main():
-    names = sys.argv[3:]
-    tests = [(k, v) for k, v in globals().items()
-             if k.startswith("test_") and (not names or k in names)]
-    failed = 0
-    print(f"1..{len(tests)}")
-    for number, (name, test) in enumerate(tests, 1):
-        try:
-            test()
-            print(f"ok {number} - {name}", flush=True)
-        except Exception:
-            failed = 1
-            print(f"not ok {number} - {name}")
-            print(re.sub("^", "# ", traceback.format_exc(), flags=re.M), flush=True)
-    return failed
+    return run_all(globals(), sys.argv[3:])
 
 
 if __name__ == "__main__":

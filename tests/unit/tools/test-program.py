@@ -7,6 +7,7 @@ usage: test-program.py BPSMPI_CHECK LIBBYTEPSMPI [NAME...]
 Prints TAP. With names, only those tests run.
 """
 
+import contextlib
 import os
 import random
 import re
@@ -16,10 +17,12 @@ import struct
 import subprocess
 import sys
 import tempfile
-import traceback
 
-CHECK, LIBRARY = sys.argv[1:3]
-FOLDER = None  # of main()
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", ".."))
+from functions import check, run_all  # noqa: E402
+
+CHECK, LIBRARY = (os.path.realpath(x) for x in sys.argv[1:3])
+FOLDER = None  # of each test
 HOST = socket.gethostname()
 EXEC, DYN = 2, 3
 PT_LOAD, PT_DYNAMIC, PT_INTERP = 1, 2, 3
@@ -48,15 +51,6 @@ def own_loader():
 
 
 LOADER = own_loader()
-
-
-class Wrong(Exception):
-    pass
-
-
-def check(condition, what=""):
-    if not condition:
-        raise Wrong(what)
 
 
 def elf(kind=DYN, loader=LOADER, needed=(), flags=0, own=(), others=(), machine=MACHINE,
@@ -429,8 +423,8 @@ def test_programs_that_are_broken():
             broken[at:at + size] = bytes([value]) * len(broken[at:at + size])
         try:
             look(put(bytes(broken)))
-        except (Wrong, subprocess.TimeoutExpired) as error:
-            raise Wrong("seed %d: %s" % (seed, error)) from None
+        except (AssertionError, subprocess.TimeoutExpired) as error:
+            raise AssertionError("seed %d: %s" % (seed, error)) from None
 
 
 def test_first_lines_that_are_broken():
@@ -442,8 +436,8 @@ def test_first_lines_that_are_broken():
         line = "".join(chance.choice(parts) for _ in range(chance.randrange(9)))
         try:
             look(put("#!" + line, "script"), FOLDER)
-        except (Wrong, subprocess.TimeoutExpired) as error:
-            raise Wrong("seed %d: %s" % (seed, error)) from None
+        except (AssertionError, subprocess.TimeoutExpired) as error:
+            raise AssertionError("seed %d: %s" % (seed, error)) from None
 
 
 def test_tables_that_are_huge():
@@ -479,23 +473,15 @@ def test_programs_that_compilers_make():
                 found(program, "is statically linked")
 
 
-def main():
+@contextlib.contextmanager
+def a_folder():
     global FOLDER
-    names = sys.argv[3:]
-    tests = [(k, v) for k, v in globals().items()
-             if k.startswith("test_") and (not names or k in names)]
-    failed = 0
-    print(f"1..{len(tests)}")
-    for number, (name, test) in enumerate(tests, 1):
-        with tempfile.TemporaryDirectory(prefix="bps-program-") as FOLDER:
-            try:
-                test()
-                print(f"ok {number} - {name}", flush=True)
-            except Exception:
-                failed = 1
-                print(f"not ok {number} - {name}")
-                print(re.sub("^", "# ", traceback.format_exc(), flags=re.M), flush=True)
-    return failed
+    with tempfile.TemporaryDirectory(prefix="bps-program-") as FOLDER:
+        yield
+
+
+def main():
+    return run_all(globals(), sys.argv[3:], a_folder)
 
 
 if __name__ == "__main__":
