@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "tools/check-doctor-elf.h"
+#include "check/doctor/elf.h"
 
 /* Not assert(): the check is the purpose of this program, with NDEBUG too. */
 #define CHECK(what)                                                                \

@@ -9,7 +9,7 @@
 
 #include <arpa/inet.h>
 
-#include "tools/check-doctor-impl.h"
+#include "check/doctor/impl.h"
 
 /* A box that is fine: one card of 10 Gbit/s, a bridge that is off, and loopback. */
 static struct bps_doctor_facts facts;

@@ -3,7 +3,7 @@
  * The doctor alone, on the running system: its findings on standard output, and their
  * number as exit status (99: it failed).
  */
-#include "tools/check-doctor.h"
+#include "check/doctor/doctor.h"
 
 int main(void)
 {

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "tools/check-job-impl.h"
+#include "check/job/impl.h"
 
 #define N_BOXES   4u
 #define N_RANKS   8u /* two on each box */

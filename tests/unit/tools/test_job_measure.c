@@ -10,7 +10,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "tools/check-job-meter.h"
+#include "check/job/meter.h"
 
 #define N_BOXES   4u
 #define N_SERVERS 2u

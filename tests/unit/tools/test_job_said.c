@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "base/random.h"
-#include "tools/check-job-impl.h"
+#include "check/job/impl.h"
 
 #define N_FLIPS 20000
 

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
+#include "check/svg/svg.h"
 #include "tests/unit/topology/made-machine.h"
-#include "tools/check-svg.h"
 
 static struct made made;
 static const struct bps_placement *placement;

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the parts of the report on a box share; all write to standard output. */
+#pragma once
+
+#include "check/box/plan.h"
+#include "topology/machine.h"
+
+#define BPS_BOX_LINE_BYTES 4096
+#define BPS_BOX_LIST_BYTES 1024 /* of a list of CPUs, for people */
+
+struct bps_box_printer {
+	const struct bps_machine *machine;
+	int width; /* characters of a line */
+};
+
+/** bps_box_line() - a line, or several where it is too long, indented by @level. */
+void bps_box_line(const struct bps_box_printer *printer, int level, const char *format,
+                  ...) __attribute__((format(printf, 3, 4)));
+
+/** bps_box_add() - add to the line at @line, which has BPS_BOX_LINE_BYTES. */
+void bps_box_add(char *line, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/** bps_box_print_links() - which GPUs are joined by what; nothing where it is not known.
+ */
+void bps_box_print_links(const struct bps_box_printer *printer);
+
+/** bps_box_print_plan() - what the engine would do. */
+void bps_box_print_plan(const struct bps_box_printer *printer,
+                        const struct bps_box_plan *plan);
+
+/* -- JSON -- */
+
+/** bps_json_text() - "text"; "" and NULL are null. Newlines become spaces; other
+ * characters are printable ASCII. */
+void bps_json_text(const char *text);
+/** bps_json_field() - "name": "text" */
+void bps_json_field(const char *name, const char *text);
+/** bps_json_rate() - "name": value, where 0 is null. */
+void bps_json_rate(const char *name, double value);
+/** bps_json_number() - "name": value, where NONE is null. */
+void bps_json_number(const char *name, uint32_t value);
+/** bps_json_set() - "name": "0-3,8" */
+void bps_json_set(const char *name, const struct bps_cpuset *set);
+/** bps_json_next() - between two elements of an array, and before its end. */
+void bps_json_next(uint32_t i, uint32_t n);
+/** bps_json_plan() - , "plan": all of it; @plan NULL: null */
+void bps_json_plan(const struct bps_machine *machine, const struct bps_box_plan *plan);

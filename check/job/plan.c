@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How fast the links of a job are, as far as that is known, and the plan for them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check/job/impl.h"
+#include "engine/shares.h"
+#include "topology/bandwidth.h"
+
+/* Who says how fast links are knows that they differ; so much is worth a word. */
+#define ALIKE_AS_SAID (1.0 / 3)
+
+/* -- links -- */
+
+/* A link is as fast as the fastest exchange over it. */
+static void take_measured(struct bps_job *job)
+{
+	for (uint32_t i = 0; i < job->n_boxes + job->charter.n_hosts; i++) {
+		double rate = bps_job_fastest(job, i);
+
+		if (rate > 0)
+			job->links[i] = (struct bps_job_link){ rate, BPS_RATE_MEASURED };
+	}
+}
+
+/* Of the cards that a job can use together; 0: of one of them it is not known. */
+static double kernel_rate(const struct bps_job_box *box)
+{
+	double sum = 0;
+
+	for (uint32_t i = 0; i < box->n_nics; i++) {
+		const struct bps_machine_nic *nic = bps_job_nic(box, box->nics[i]);
+
+		if (!nic || nic->bytes_per_s == 0)
+			return 0;
+		sum += nic->bytes_per_s;
+	}
+	return sum;
+}
+
+static void take_said(struct bps_job *job)
+{
+	struct bps_bandwidths said;
+	char error[512];
+
+	if (bps_bandwidths_parse("BPSMPI_BANDWIDTH", job->config.bandwidth, &said, error,
+	                         sizeof(error)))
+		return; /* a finding: the doctor's */
+	for (uint32_t i = 0; i < job->n_boxes + job->charter.n_hosts; i++) {
+		double rate = bps_bandwidths_of(
+			&said, i < job->n_boxes
+				       ? job->boxes[i].host
+				       : job->charter.hosts[i - job->n_boxes].name);
+
+		if (rate > 0)
+			job->links[i] = (struct bps_job_link){ rate, BPS_RATE_SAID };
+	}
+	bps_bandwidths_deinit(&said);
+}
+
+static void find_rates(struct bps_job *job)
+{
+	for (uint32_t b = 0; b < job->n_boxes; b++) {
+		double rate = kernel_rate(&job->boxes[b]);
+
+		if (rate > 0)
+			job->links[b] = (struct bps_job_link){ rate, BPS_RATE_KERNEL };
+	}
+	take_measured(job);
+	take_said(job);
+}
+
+static int compare_rates(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+double bps_job_median_rate(const struct bps_job_link *links, uint32_t n)
+{
+	double *rates = calloc((size_t)n + 1, sizeof(*rates)), median;
+	uint32_t n_known = 0;
+
+	for (uint32_t i = 0; rates && i < n; i++)
+		if (links[i].bytes_per_s > 0)
+			rates[n_known++] = links[i].bytes_per_s;
+	if (n_known > 0)
+		qsort(rates, n_known, sizeof(*rates), compare_rates);
+	median = n_known > 0 ? rates[n_known / 2] : 0;
+	free(rates);
+	return median;
+}
+
+bool bps_job_is_slow(const struct bps_job_link *link, double usual)
+{
+	if (link->source == BPS_RATE_MEASURED)
+		return link->bytes_per_s < bps_job_alike(usual) * usual;
+	if (link->source == BPS_RATE_SAID)
+		return link->bytes_per_s < ALIKE_AS_SAID * usual;
+	return link->source == BPS_RATE_KERNEL && link->bytes_per_s < usual;
+}
+
+/* -- the plan -- */
+
+static double fastest(const struct bps_job *job, bool measured)
+{
+	double most = 0;
+
+	for (uint32_t i = 0; i < job->n_boxes + job->charter.n_hosts; i++)
+		if ((!measured || job->links[i].source == BPS_RATE_MEASURED) &&
+		    job->links[i].bytes_per_s > most)
+			most = job->links[i].bytes_per_s;
+	return most;
+}
+
+/* What to reckon with. Unknown links are taken for as fast as the fastest. */
+static double settled(const struct bps_job *job, uint32_t link)
+{
+	const double rate = job->links[link].bytes_per_s, most = fastest(job, false);
+	const double measured = fastest(job, true);
+
+	if (rate == 0)
+		return most > 0 ? most : 1;
+	if (job->links[link].source == BPS_RATE_MEASURED &&
+	    rate > bps_job_alike(measured) * measured)
+		return measured;
+	return rate;
+}
+
+static struct bps_shares_in shares_in(const struct bps_job *job)
+{
+	return (struct bps_shares_in){
+		.box_bytes_per_s = job->plan.rates + job->charter.n_hosts,
+		.server_bytes_per_s = job->plan.rates,
+		.n_boxes = job->n_boxes,
+		.n_servers = job->charter.n_hosts,
+	};
+}
+
+static int solve(struct bps_job *job)
+{
+	const struct bps_shares_in in = shares_in(job);
+	struct bps_job_plan *plan = &job->plan;
+	const double n = job->n_boxes;
+	int r = bps_shares_allreduce(&in, plan->shares, &plan->allreduce_s);
+
+	if (!r)
+		r = bps_shares_bcast(&in, 0, plan->bcast, &plan->bcast_s);
+	if (r)
+		return r;
+	plan->ring_s = bps_ring_s_per_byte(&in);
+	plan->slowest_s = plan->ring_s * n / (2 * (n - 1));
+	plan->known = fastest(job, false) > 0;
+	plan->made = true;
+	plan->runs = bps_job_runs(job, plan->why, sizeof(plan->why));
+	return 0;
+}
+
+int bps_job_make_plan(struct bps_job *job)
+{
+	const uint32_t n_servers = job->charter.n_hosts;
+	const uint32_t n = job->n_boxes + n_servers;
+	struct bps_job_plan *plan = &job->plan;
+
+	job->links = calloc(n, sizeof(*job->links));
+	plan->shares = calloc(n, sizeof(double));
+	plan->bcast = calloc(n, sizeof(double));
+	plan->rates = calloc(n, sizeof(double));
+	if (!job->links || !plan->shares || !plan->bcast || !plan->rates)
+		return -ENOMEM;
+	find_rates(job);
+	for (uint32_t i = 0; i < n; i++) /* here servers come first */
+		plan->rates[i] =
+			settled(job, i < n_servers ? job->n_boxes + i : i - n_servers);
+	return job->n_boxes > 1 ? solve(job) : 0;
+}
+
+double bps_job_slower(const struct bps_job *job, uint32_t box, double bytes_per_s)
+{
+	const uint32_t n = job->n_boxes + job->charter.n_hosts;
+	double *rates = calloc(n, sizeof(double)), *shares = calloc(n, sizeof(double));
+	double times = 1, s_per_byte = 0;
+	struct bps_shares_in in = shares_in(job);
+
+	if (rates && shares && job->plan.made) {
+		memcpy(rates, job->plan.rates, n * sizeof(double));
+		rates[job->charter.n_hosts + box] = bytes_per_s;
+		in.box_bytes_per_s = rates + job->charter.n_hosts;
+		in.server_bytes_per_s = rates;
+		if (bps_shares_allreduce(&in, shares, &s_per_byte) == 0 && s_per_byte > 0)
+			times = job->plan.allreduce_s / s_per_byte;
+	}
+	free(rates);
+	free(shares);
+	return times;
+}
