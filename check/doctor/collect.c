@@ -187,9 +187,7 @@ static int probe_servers(const struct bps_hostlist *list, struct bps_doctor_fact
 		const struct bps_host *host = &list->hosts[i];
 
 		servers[i].port = host->port;
-		(void)snprintf(servers[i].name, sizeof(servers[i].name),
-		               strchr(host->name, ':') ? "[%s]:%u" : "%s:%u", host->name,
-		               host->port);
+		bps_host_format(host, servers[i].name, sizeof(servers[i].name));
 	}
 	facts->servers = servers;
 	facts->n_servers = list->n_hosts;

@@ -191,9 +191,7 @@ static int ask_servers(const struct bps_job_charter *charter, struct bps_job_box
 		const struct bps_host *host = &charter->hosts[i];
 
 		box->servers[i].port = host->port;
-		(void)snprintf(box->servers[i].name, sizeof(box->servers[i].name),
-		               strchr(host->name, ':') ? "[%s]:%u" : "%s:%u", host->name,
-		               host->port);
+		bps_host_format(host, box->servers[i].name, sizeof(box->servers[i].name));
 	}
 	return bps_doctor_probe(box->servers, charter->hosts, charter->n_hosts);
 }
