@@ -82,6 +82,7 @@ struct bps_doctor_server {
 	enum bps_doctor_answer answer;
 	char detail[256];       /* printable; "" where the answer has none */
 	uint64_t round_trip_ns; /* from HELLO to WELCOME; 0: none came */
+	uint64_t id; /* which server it is, by its WELCOME; 0: it did not say */
 };
 
 struct bps_doctor_facts {

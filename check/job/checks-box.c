@@ -12,6 +12,27 @@
 
 /* -- servers -- */
 
+static void check_identities(const struct bps_job *job, uint32_t box,
+                             struct bps_doctor_report *report)
+{
+	uint32_t first;
+
+	for (uint32_t s = 0; s < job->boxes[box].n_servers; s++) {
+		if (!bps_job_other_server(job, box, s, &first))
+			continue;
+		bps_doctor_found(report, "%.200s is another server here than on %s",
+		                 job->boxes[box].servers[s].name, job->boxes[first].host);
+		bps_doctor_cost(report, "each would wait for the boxes that are at the "
+		                        "other: jobs run without bytepsmpi");
+		bps_doctor_remedy(
+			report, "give it an address that leads to the same machine from "
+				"everywhere. DNS, /etc/hosts or address translation "
+				"differ, or the same private network is there twice. "
+				"What it leads to says, on both:");
+		bps_doctor_type(report, "getent ahosts %s", job->charter.hosts[s].name);
+	}
+}
+
 void bps_job_check_servers(const struct bps_job *job, uint32_t box,
                            struct bps_doctor_report *report)
 {
@@ -28,6 +49,7 @@ void bps_job_check_servers(const struct bps_job *job, uint32_t box,
 		       sizeof(facts->servers_wrong));
 	bps_doctor_check_servers(facts, report);
 	free(facts); /* what it names is the box's */
+	check_identities(job, box, report);
 }
 
 /* -- CPUs -- */

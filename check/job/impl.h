@@ -327,6 +327,13 @@ void bps_job_check_link(const struct bps_job *job, uint32_t box,
 char *bps_job_fold_names(const char *const *names, uint32_t n, char *ret,
                          size_t ret_bytes);
 
+/**
+ * bps_job_other_server() - whether @box finds another server at the address of @server
+ * than the first box that finds one there, which is *@ret_first then.
+ */
+bool bps_job_other_server(const struct bps_job *job, uint32_t box, uint32_t server,
+                          uint32_t *ret_first);
+
 /** bps_job_list_boxes() - likewise, the names of boxes. */
 char *bps_job_list_boxes(const struct bps_job *job, const uint32_t *boxes, uint32_t n,
                          char *ret, size_t ret_bytes);

@@ -65,6 +65,40 @@ const struct bps_doctor_server *bps_job_server_answer(const struct bps_job *job,
 	return server < of->n_servers ? &of->servers[server] : NULL;
 }
 
+bool bps_job_other_server(const struct bps_job *job, uint32_t box, uint32_t server,
+                          uint32_t *ret_first)
+{
+	const struct bps_doctor_server *here = bps_job_server_answer(job, box, server);
+
+	for (uint32_t b = 0; here && here->id && b < box; b++) {
+		const struct bps_doctor_server *there =
+			bps_job_server_answer(job, b, server);
+
+		*ret_first = b;
+		if (there && there->id)
+			return there->id != here->id;
+	}
+	return false;
+}
+
+/* No address leads boxes to different servers. */
+static bool look_at_identities(const struct bps_job *job, char *ret_why, size_t why_bytes)
+{
+	uint32_t first;
+
+	for (uint32_t b = 1; b < job->n_boxes; b++)
+		for (uint32_t s = 0; s < job->charter.n_hosts; s++) {
+			if (!bps_job_other_server(job, b, s, &first))
+				continue;
+			(void)snprintf(ret_why, why_bytes,
+			               "server %.160s is another one for %s than for %s",
+			               job->boxes[b].servers[s].name, job->boxes[b].host,
+			               job->boxes[first].host);
+			return false;
+		}
+	return true;
+}
+
 /* Every box has to be taken by every server. */
 static bool look_at_servers(const struct bps_job *job, char *ret_why, size_t why_bytes)
 {
@@ -110,5 +144,6 @@ bool bps_job_runs(const struct bps_job *job, char *ret_why, size_t why_bytes)
 		return false;
 	return job->n_boxes < 2 || (look_at_engines(job, ret_why, why_bytes) &&
 	                            look_at_servers(job, ret_why, why_bytes) &&
+	                            look_at_identities(job, ret_why, why_bytes) &&
 	                            look_at_bandwidth(job, ret_why, why_bytes));
 }

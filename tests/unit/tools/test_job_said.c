@@ -102,8 +102,8 @@ static struct bps_job_said make_said(void)
 	said.box.machine = make_machine();
 	said.box.uses[0] = BPS_BOX_APART;
 	said.box.servers[0] =
-		(struct bps_doctor_server){ "s1:7000", 7000, BPS_DOCTOR_SOFTWARE,
-		                            "detail", 1234567 };
+		(struct bps_doctor_server){ "s1:7000", 7000,    BPS_DOCTOR_SOFTWARE,
+		                            "detail",  1234567, 89 };
 	return said;
 }
 
@@ -172,6 +172,7 @@ static void all_arrives(void **state)
 	assert_int_equal(got.box.servers[0].answer, BPS_DOCTOR_SOFTWARE);
 	assert_int_equal(got.box.servers[0].port, 7000);
 	assert_true(got.box.servers[0].round_trip_ns == 1234567);
+	assert_true(got.box.servers[0].id == 89);
 	assert_string_equal(got.box.findings, "cpu7, x: y\n");
 	assert_same_machine(got.box.machine, said.box.machine);
 	bps_job_said_deinit(&got);
