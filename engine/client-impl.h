@@ -148,7 +148,8 @@ int bps_rails_new(struct bps_client *client, uint32_t server,
 /** bps_rails_free() - takes NULL; closed before. */
 void bps_rails_free(struct bps_rails *rails);
 /** bps_rails_add() - consumes @conn, see bps_client_attach(). */
-int bps_rails_add(struct bps_rails *rails, struct bps_conn *conn, const char *name);
+int bps_rails_add(struct bps_rails *rails, struct bps_conn *conn, const char *name,
+                  uint32_t fill_bytes);
 /** bps_rails_keep() - see bps_client_keep(). */
 void bps_rails_keep(struct bps_rails *rails, uint32_t n);
 /** bps_rails_drop() - see bps_client_drop(). */
@@ -162,10 +163,10 @@ void bps_rails_load(const struct bps_rails *rails, struct bps_load *ret_load);
 
 /* -- uplink.c -- */
 
-/** bps_uplink_new() - consumes @conn and says HELLO on it, its number @number. 0 or
- * -ENOMEM. */
+/** bps_uplink_new() - consumes @conn and says HELLO on it, its number @number;
+ * @fill_bytes as of bps_client_attach(). 0 or -ENOMEM. */
 int bps_uplink_new(struct bps_rails *rails, uint32_t number, struct bps_conn *conn,
-                   const char *name, struct bps_uplink **ret_uplink);
+                   const char *name, uint32_t fill_bytes, struct bps_uplink **ret_uplink);
 /** bps_uplink_close() - a BYE, then the end of the connection. Idempotent. */
 void bps_uplink_close(struct bps_uplink *uplink);
 /** bps_uplink_closed() - whether the transport gave everything back. */

@@ -343,7 +343,7 @@ static int get_rails(struct bps_client *client, uint32_t server)
 }
 
 int bps_client_attach(struct bps_client *client, uint32_t server, struct bps_conn *conn,
-                      const char *name)
+                      const char *name, uint32_t fill_bytes)
 {
 	int r = server == UINT32_MAX ? -EINVAL : get_rails(client, server);
 
@@ -351,7 +351,7 @@ int bps_client_attach(struct bps_client *client, uint32_t server, struct bps_con
 		bps_conn_close(conn);
 		return r;
 	}
-	return bps_rails_add(client->rails[server], conn, name);
+	return bps_rails_add(client->rails[server], conn, name, fill_bytes);
 }
 
 void bps_client_keep(struct bps_client *client, uint32_t server, uint32_t n)

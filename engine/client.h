@@ -134,11 +134,13 @@ void bps_client_free(struct bps_client *client);
 /**
  * bps_client_attach() - consumes @conn, a connection (up or on its way up) to server
  * number @server of the job, the first one or one more: says HELLO on it and takes its
- * events. @name is what messages call the server; copied.
+ * events. @name is what messages call the server; copied. @fill_bytes: how long
+ * the greetings have to be at least, to show that this way carries large packets; at most
+ * BPS_WIRE_GREETING_BYTES.
  * Return: 0; -ENOMEM; -ENOSPC beyond BPS_WIRE_MAX_CONNECTIONS (@conn is closed then).
  */
 int bps_client_attach(struct bps_client *client, uint32_t server, struct bps_conn *conn,
-                      const char *name);
+                      const char *name, uint32_t fill_bytes);
 
 /**
  * bps_client_keep() - close the connections to server @server but for the first @n, at

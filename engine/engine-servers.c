@@ -12,6 +12,11 @@
 #include "engine/engine-impl.h"
 #include "transport/local.h"
 
+/* One more connection to a server that has answered. */
+#define ONE_MORE_NS (2 * BPS_NS_PER_S)
+#define USUAL_MTU   1500u
+#define TAIL_BYTES  64u
+
 struct greet {
 	const struct bps_engine_server *servers;
 	uint32_t n;
@@ -29,20 +34,38 @@ static int greet_local(struct bps_engine *engine, uint32_t number, const char *n
 		if (r < 0)
 			bps_conn_close(ours);
 	}
-	return r < 0 ? r : bps_client_attach(engine->client, number, ours, name);
+	return r < 0 ? r : bps_client_attach(engine->client, number, ours, name, 0);
 }
 
-static int dial_server(struct bps_engine *engine, uint32_t number,
-                       const struct bps_tcp_dial *dial)
+/*
+ * How long greetings have to be at least: full packets have to arrive, and a small one
+ * behind them, by which the kernel notices that they do not.
+ */
+static uint32_t greeting_bytes(const struct bps_tcp_dial *dial)
 {
+	uint32_t packet = bps_reach_packet(dial->local, &dial->addrs[0]);
+
+	if (packet == 0)
+		packet = USUAL_MTU;
+	return packet < BPS_WIRE_GREETING_BYTES - TAIL_BYTES ? packet + TAIL_BYTES
+	                                                     : BPS_WIRE_GREETING_BYTES;
+}
+
+/* @first: on this way. */
+static int dial_server(struct bps_engine *engine, uint32_t number,
+                       const struct bps_tcp_dial *dial, bool first)
+{
+	uint32_t fill_bytes = first ? greeting_bytes(dial) : 0;
 	struct bps_conn *conn;
 	int r = bps_tcp_dial(engine->loop, dial, NULL, NULL, &conn);
 
-	return r < 0 ? r : bps_client_attach(engine->client, number, conn, dial->name);
+	return r < 0 ? r
+	             : bps_client_attach(engine->client, number, conn, dial->name,
+	                                 fill_bytes);
 }
 
 static int dial_rail(struct bps_engine *engine, uint32_t number, const char *name,
-                     const struct bps_rail *rail, uint64_t retry_ns)
+                     const struct bps_rail *rail, uint64_t retry_ns, bool first)
 {
 	const struct bps_tcp_dial dial = {
 		.name = name,
@@ -52,7 +75,7 @@ static int dial_rail(struct bps_engine *engine, uint32_t number, const char *nam
 		.retry_ns = retry_ns,
 	};
 
-	return dial_server(engine, number, &dial);
+	return dial_server(engine, number, &dial, first);
 }
 
 /* Connection @i, one more. */
@@ -64,16 +87,15 @@ static int greet_one(struct bps_engine *engine, const struct bps_engine_server *
 		.addrs = server->addrs,
 		.n_addrs = server->n_addrs,
 		.local = server->source,
-		.retry_ns = engine->config.retry_ns,
+		.retry_ns = i == 0 ? engine->config.retry_ns : ONE_MORE_NS,
 	};
 
 	if (server->local)
 		return greet_local(engine, number, server->name);
 	if (server->n_rails > 0)
 		return dial_rail(engine, number, server->name,
-		                 &server->rails[i % server->n_rails],
-		                 engine->config.retry_ns);
-	return dial_server(engine, number, &dial);
+		                 &server->rails[i % server->n_rails], ONE_MORE_NS, false);
+	return dial_server(engine, number, &dial, i == 0);
 }
 
 /* As many on each rail, within what a server takes of a member. */
@@ -234,7 +256,7 @@ static void do_try(struct bps_engine *engine, void *arg)
 	for (i = 0; i < try->n; i++) {
 		struct bps_engine_trial *trial = &try->trials[i];
 		int r = dial_rail(engine, trial->server, trial->name, &trial->rail,
-		                  try->patience_ns);
+		                  try->patience_ns, true);
 
 		trial->reason.error = 0;
 		if (r < 0)

@@ -101,7 +101,8 @@ static void refuse(struct bps_peer *peer)
 	peer->welcome.hdr.payload_bytes = (uint32_t)strlen(why);
 }
 
-static int welcome(struct bps_peer *peer)
+/* As long as the HELLO of @hello_bytes, or longer. */
+static int welcome(struct bps_peer *peer, uint32_t hello_bytes)
 {
 	struct bps_wire_hello hello = {
 		.peer = peer->world_rank,
@@ -112,6 +113,7 @@ static int welcome(struct bps_peer *peer)
 		.server = peer->server->number,
 	};
 	const struct bps_server *server = peer->server;
+	uint32_t bytes;
 	int n = 0;
 
 	if (allocate_window(peer) < 0)
@@ -122,8 +124,8 @@ static int welcome(struct bps_peer *peer)
 	memcpy(hello.job, peer->job->id, sizeof(hello.job));
 	snprintf(hello.host, sizeof(hello.host), "%s", peer->server->host);
 	peer->welcome.hdr.type = BPS_WIRE_WELCOME;
-	peer->welcome.hdr.payload_bytes = sizeof(peer->greeting);
-	bps_wire_encode_hello(&hello, peer->greeting);
+	bytes = bps_wire_encode_hello(&hello, peer->greeting);
+	peer->welcome.hdr.payload_bytes = bytes > hello_bytes ? bytes : hello_bytes;
 	bps_add_relaxed(&peer->server->counters.n_peers, 1);
 	bps_debug("%s (host %s) joined as rank %u", peer->conn->name, peer->host,
 	          peer->world_rank);
@@ -153,7 +155,7 @@ static int take_hello(struct bps_peer *peer, const struct bps_wire_hdr *hdr)
 	else
 		bps_server_join(peer, &hello, text, BPS_WIRE_CTL_PAYLOAD);
 	if (peer->job)
-		r = welcome(peer);
+		r = welcome(peer, hdr->payload_bytes);
 	else
 		refuse(peer);
 	if (r < 0)

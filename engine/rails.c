@@ -37,7 +37,8 @@ void bps_rails_free(struct bps_rails *rails)
 }
 
 /* Behind those in use; one that was closed makes room at the end. */
-int bps_rails_add(struct bps_rails *rails, struct bps_conn *conn, const char *name)
+int bps_rails_add(struct bps_rails *rails, struct bps_conn *conn, const char *name,
+                  uint32_t fill_bytes)
 {
 	struct bps_uplink *uplink;
 	int r;
@@ -46,7 +47,7 @@ int bps_rails_add(struct bps_rails *rails, struct bps_conn *conn, const char *na
 		bps_conn_close(conn);
 		return -ENOSPC;
 	}
-	r = bps_uplink_new(rails, rails->n_all, conn, name, &uplink);
+	r = bps_uplink_new(rails, rails->n_all, conn, name, fill_bytes, &uplink);
 	if (r < 0)
 		return r;
 	rails->uplinks[rails->n_all++] = rails->uplinks[rails->n];

@@ -271,8 +271,11 @@ static int join(struct bps_peer *peer, const struct bps_wire_hello *hello, char 
 		return refuse(text, text_bytes,
 		              "the job is known with another size or partition");
 	if (job && job_has_peer(job, hello))
-		return refuse(text, text_bytes, "rank %u of the job is connected already",
-		              hello->peer);
+		return refuse(
+			text, text_bytes,
+			"rank %u of the job is connected already: is this server named twice, "
+			"or an address another machine's?",
+			hello->peer);
 	if (!job)
 		job = job_new(server, hello);
 	if (!job)

@@ -15,7 +15,7 @@
  * sooner where the timeout is short.
  */
 #define PING_NS BPS_NS_PER_S
-/* A HELLO that is lost again and again for so long. */
+/* A greeting that is lost again and again for so long. */
 #define STUCK_NS (8 * BPS_NS_PER_S)
 
 #define FATE_CHARS (2 * BPS_ADDR_CHARS + 48)
@@ -41,7 +41,7 @@ static void send_control(struct bps_uplink *uplink, struct bps_send *send)
 	bps_conn_send(uplink->conn, send);
 }
 
-static void send_hello(struct bps_uplink *uplink, uint32_t number)
+static void send_hello(struct bps_uplink *uplink, uint32_t number, uint32_t fill_bytes)
 {
 	const struct bps_client_config *config = &uplink->client->config;
 	struct bps_wire_hello hello = {
@@ -56,8 +56,9 @@ static void send_hello(struct bps_uplink *uplink, uint32_t number)
 	memcpy(hello.job, config->job, sizeof(hello.job));
 	snprintf(hello.host, sizeof(hello.host), "%s", config->host);
 	uplink->hello.hdr.type = BPS_WIRE_HELLO;
-	uplink->hello.hdr.payload_bytes = sizeof(uplink->greeting);
-	bps_wire_encode_hello(&hello, uplink->greeting);
+	uplink->hello.hdr.payload_bytes = bps_wire_encode_hello(&hello, uplink->greeting);
+	if (uplink->hello.hdr.payload_bytes < fill_bytes)
+		uplink->hello.hdr.payload_bytes = fill_bytes;
 	uplink->hello.payload = uplink->greeting;
 	send_control(uplink, &uplink->hello);
 }
@@ -421,7 +422,7 @@ static const struct bps_conn_events uplink_events = {
 };
 
 int bps_uplink_new(struct bps_rails *rails, uint32_t number, struct bps_conn *conn,
-                   const char *name, struct bps_uplink **ret_uplink)
+                   const char *name, uint32_t fill_bytes, struct bps_uplink **ret_uplink)
 {
 	struct bps_uplink *uplink = calloc(1, sizeof(*uplink));
 
@@ -435,7 +436,7 @@ int bps_uplink_new(struct bps_rails *rails, uint32_t number, struct bps_conn *co
 	uplink->free_slot = BPS_NO_SLOT;
 	snprintf(uplink->name, sizeof(uplink->name), "%s", name);
 	bps_conn_bind(conn, &uplink_events, uplink);
-	send_hello(uplink, number);
+	send_hello(uplink, number, fill_bytes);
 	*ret_uplink = uplink;
 	return 0;
 }
@@ -491,13 +492,17 @@ static void send_ping(struct bps_uplink *uplink)
 	send_control(uplink, &uplink->ping);
 }
 
-/* Whether what was sent is lost, again and again, on a connection that is up. */
+/*
+ * Whether the greetings, on a connection that is up, are lost again and again: ours is
+ * not acknowledged, or the small end of the other one is there alone.
+ */
 static bool is_stuck(const struct bps_uplink *uplink)
 {
 	struct bps_conn_counts counts;
 
 	bps_conn_count(uplink->conn, &counts);
-	return counts.n_unacked > 0 && counts.n_resent > 0;
+	return (counts.n_unacked > 0 && counts.n_resent > 0) ||
+	       (counts.n_ahead > 0 && uplink->conn->n_received_bytes == 0);
 }
 
 const char *bps_uplink_silence(const struct bps_uplink *uplink)
@@ -507,8 +512,7 @@ const char *bps_uplink_silence(const struct bps_uplink *uplink)
 	if (is_stuck(uplink))
 		return "small packets arrive, large ones are lost: look at the MTU of the "
 		       "cards and of all that is between them";
-	return "it was greeted and says nothing: it hangs, or its large packets are lost "
-	       "(look at the MTU of the cards and of all that is between them)";
+	return "it was greeted and says nothing: is it stopped?";
 }
 
 static void give_up(struct bps_uplink *uplink, uint64_t silent_ns)
@@ -526,7 +530,7 @@ static void give_up(struct bps_uplink *uplink, uint64_t silent_ns)
 	die(uplink);
 }
 
-/* A server waits no longer than BPS_SERVERD_HELLO_NS for a HELLO that does not arrive. */
+/* A server gives a HELLO that does not arrive little more: BPS_SERVERD_HELLO_NS. */
 static uint64_t patience_ns(const struct bps_uplink *uplink)
 {
 	uint64_t timeout_ns = uplink->client->config.timeout_ns;

@@ -367,6 +367,24 @@ void bps_reach_bind(int fd, const struct bps_addr *from, const struct bps_addr *
 		hold_to(fd, card);
 }
 
+uint32_t bps_reach_packet(const struct bps_addr *from, const struct bps_addr *to)
+{
+	bool six = to->sa.sa_family == AF_INET6;
+	int fd = socket(to->sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), bytes = 0;
+	socklen_t size = sizeof(bytes);
+
+	if (fd < 0)
+		return 0;
+	if (from && bind(fd, &from->sa, from->bytes) == 0)
+		bps_reach_bind(fd, from, to);
+	if (connect(fd, &to->sa, to->bytes) < 0 ||
+	    getsockopt(fd, six ? IPPROTO_IPV6 : IPPROTO_IP, six ? IPV6_MTU : IP_MTU,
+	               &bytes, &size) < 0)
+		bytes = 0;
+	close(fd);
+	return bytes > 0 ? (uint32_t)bytes : 0;
+}
+
 /* The number of the card by which the peer's part of the handshake came; 0: not known. */
 static unsigned arrival_card(int fd)
 {

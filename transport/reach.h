@@ -84,6 +84,13 @@ bool bps_reach_counts(const struct bps_netif *netif);
 int bps_reach_route(const struct bps_addr *to, struct bps_addr *ret_from);
 
 /**
+ * bps_reach_packet() - the largest packet, headers included, that the kernel would send
+ * from @from (NULL: by route) to @to: the MTU of a card, or less where it has learnt of
+ * less on the way. Return: its bytes; 0: not known.
+ */
+uint32_t bps_reach_packet(const struct bps_addr *from, const struct bps_addr *to);
+
+/**
  * bps_reach_bind() - hold a socket to the card that has @from, its own address, if its
  * way to @to is BPS_WAY_HELD. What comes in by another card is not for such a socket.
  * Where it is not allowed (before Linux 5.7 it takes a privilege) the socket stays as it

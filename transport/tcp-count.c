@@ -20,5 +20,6 @@ void bps_tcp_count(const struct bps_conn *base, struct bps_conn_counts *ret_coun
 		.n_sent = info.tcpi_data_segs_out,
 		.n_resent = info.tcpi_total_retrans,
 		.n_unacked = info.tcpi_unacked,
+		.n_ahead = info.tcpi_rcv_ooopack,
 	};
 }

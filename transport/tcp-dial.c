@@ -73,7 +73,8 @@ static void warn_once(struct bps_tcp_conn *conn, uint64_t now_ns)
 {
 	struct bps_tcp_dialing *dialing = conn->dialing;
 
-	if (dialing->warned || now_ns - dialing->start_ns < WARN_NS)
+	if (dialing->warned || now_ns - dialing->start_ns < WARN_NS ||
+	    dialing->until_ns - now_ns < BPS_NS_PER_S)
 		return;
 	dialing->warned = true;
 	bps_warn(

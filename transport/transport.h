@@ -64,6 +64,7 @@ struct bps_conn_counts {
 	uint32_t n_sent;    /* with payload, those sent again included */
 	uint32_t n_resent;  /* of those, sent again: taken for lost */
 	uint32_t n_unacked; /* on their way now */
+	uint32_t n_ahead;   /* that came here while one before them was missing */
 };
 
 struct bps_conn_ops {

@@ -101,10 +101,9 @@ struct bps_wire_hello {
 	(BPS_WIRE_HELLO_BYTES + 8 + 1 + BPS_WIRE_MAX_ADDRS * BPS_WIRE_ADDR_BYTES)
 
 /*
- * What a HELLO or WELCOME is filled up to with zeros, and the most that we take. Full
- * packets, up to those of 9000 bytes, have to arrive before a connection is used: there
- * are ways that lose large packets and carry small ones. With 1500 bytes it is what TCP
- * sends at once, ten packets.
+ * The most that a HELLO or WELCOME has. The first HELLO on each way to a server is filled
+ * with zeros, to a little more than the largest packet of that way, and so is its answer:
+ * there are ways that lose large packets and carry small ones.
  */
 #define BPS_WIRE_GREETING_BYTES (14u << 10)
 

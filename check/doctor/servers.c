@@ -48,12 +48,11 @@ static const struct {
 		"it takes connections, then nothing comes",
 		"jobs wait for it, and then run without bytepsmpi",
 		"it is another program, or a server that was stopped (SIGSTOP, debugger) "
-		"or is starved of CPU time, or its large packets do not arrive here (see "
-		"ping -M do -s 1472). There, type:",
+		"or is starved of CPU time. There, type:",
 		{ "ss -ltnp 'sport = :", "'" },
 	},
 	[BPS_DOCTOR_STUCK] = {
-		"small packets arrive there, large ones are lost",
+		"small packets pass, large ones are lost",
 		"jobs give up after some seconds, and then run without bytepsmpi",
 		"give the cards of both hosts, and all that is between them (switches, "
 		"tunnels, VLANs), the same MTU, and let ICMP \"fragmentation needed\" "

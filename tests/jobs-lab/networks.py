@@ -155,6 +155,16 @@ def two_behind_one(lab):
         lab.on("h2", "iptables", "-w", "-t", "nat", "-D", *rule, check=False)
 
 
+def named_twice(lab):
+    """One server by two of its addresses."""
+    lab.serve("s1")
+    names = ",".join(address(lab, "s1", x) for x in ("eth0", "eth1"))
+    lab.job("h1:2,h2:1", "sums", "-n", "4", "100000",
+            env={"BPSMPI_SERVERS": names}).check_native(
+        "refused this job: rank [02] of the job is connected already: is this server "
+        "named twice", lines=1)
+
+
 def sub_communicators(lab):
     """Leaders of sub-communicators that lead no box keep to the interface too."""
     env = {"BPSMPI_INTERFACE": "eth1", "BPSMPI_THRESHOLD_BYTES": "1"}
@@ -247,6 +257,7 @@ CASES = [
     ("D01 two NICs in one network", one_subnet),
     ("D01 a server's interface that is not there", unknown_on_server),
     ("D01 one address, two servers", two_behind_one),
+    ("D01 two addresses, one server", named_twice),
     ("several connections, given", connections_given),
     ("IPv6 servers", six),
     ("IPv6 between ranks", six_between),

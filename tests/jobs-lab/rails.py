@@ -189,33 +189,38 @@ def walled_off(lab):
 
 
 @contextlib.contextmanager
-def losing(lab, chain, nic):
-    """Packets of s1 over 600 bytes by this card vanish, on their way in or out."""
-    flag = "-i" if chain == "INPUT" else "-o"
-    rule = (chain, flag, nic, "-p", "tcp", "-m", "length", "--length", "600:65535",
-            "-j", "DROP")
+def losing(lab, way, nic):
+    """Packets over 600 bytes to s1, or of s1, vanish on their way by this card."""
+    rule = ("INPUT", "-i", nic, "-p", "tcp", "-m", "length", "--length", "600:65535",
+            *(("-s", address(lab, "s1", nic)) if way == "of" else ()), "-j", "DROP")
+    where = HOSTS[:2] if way == "of" else HOSTS[2:]
     try:
-        lab.on("s1", "iptables", "-w", "-A", *rule)
+        # Each packet is seen as it is on a wire.
+        for host in HOSTS:
+            lab.on(host, "ip", "link", "set", "dev", nic, "gso_max_segs", "1")
+        for host in where:
+            lab.on(host, "iptables", "-w", "-A", *rule)
         yield
     finally:
-        lab.on("s1", "iptables", "-w", "-D", *rule, check=False)
+        for host in where:
+            lab.on(host, "iptables", "-w", "-D", *rule, check=False)
+        for host in HOSTS:
+            lab.on(host, "ip", "link", "set", "dev", nic, "gso_max_segs", "65535")
 
 
-def small_alone(chain):
+def small_alone(way):
     """The second card carries small packets alone, to the server or from it: given up."""
-    why = "large ones are lost" if chain == "INPUT" else "its large packets are lost"
-
     def case(lab):
-        with losing(lab, chain, "eth1"):
+        with losing(lab, way, "eth1"):
             for more in ({}, {"BPSMPI_BANDWIDTH": "1Gbit"}):
                 env = dedicated(lab, **more)
                 counters = Counters(lab, ("s1",))
                 job = run(lab, "1 dedicated", env, quiet=False)
                 counters.check_one("eth0")
                 job.check_lines(r"network card eth1 \(%s\) carries nothing to %s:7000 "
-                                r"of server .*%s.*MTU" % (
+                                r"of server .*large ones are lost: look at the MTU" % (
                                     address(lab, "h1", "eth1"),
-                                    address(lab, "s1", "eth1"), why), lines=1)
+                                    address(lab, "s1", "eth1")), lines=1)
                 if job.seconds > 15:
                     raise CaseError("it took %.1f s" % job.seconds)
                 lab.clear()
@@ -237,13 +242,30 @@ def turned_away(option, value, why):
     return case
 
 
-def no_card_for_large(lab):
-    """The one card that is named loses large packets: told before the server gives up."""
-    with losing(lab, "INPUT", "eth0"):
+def no_card_for_large(way):
+    """The one card that is named loses large packets: told after eight seconds."""
+    def case(lab):
+        with losing(lab, way, "eth0"):
+            env = dedicated(lab, BPSMPI_INTERFACE="eth0")
+            lab.job("h1:2,h2:1", "sums", "-n", "4", "100000", env=env,
+                    mca=MCA).check_native(
+                r"cannot be used \(it has said nothing for 8 s; small packets arrive, "
+                "large ones are lost: look at the MTU")
+    return case
+
+
+def few_connections(lab):
+    """A firewall lets no more connections to the server pass: nobody waits for them."""
+    rule = ("INPUT", "-p", "tcp", "--dport", "7000", "--syn", "-m", "connlimit",
+            "--connlimit-above", "1", "-j", "DROP")
+    try:
+        lab.on("s1", "iptables", "-w", "-A", *rule)
         env = dedicated(lab, BPSMPI_INTERFACE="eth0")
-        lab.job("h1:2,h2:1", "sums", "-n", "4", "100000", env=env, mca=MCA).check_native(
-            r"cannot be used \(it has said nothing for 8 s; small packets arrive, "
-            "large ones are lost: look at the MTU")
+        job = run(lab, "1 dedicated", env)
+        if job.seconds > 20:
+            raise CaseError("it took %.1f s" % job.seconds)
+    finally:
+        lab.on("s1", "iptables", "-w", "-D", *rule, check=False)
 
 
 def lost_in_the_middle(lab):
@@ -428,13 +450,15 @@ CASES = [
     ("D01 two cards in one network, strict filter of the server", filtered_there),
     ("D01 two cards in one network, strict filter and rules", both_in_one(1, True)),
     ("D01 a firewall before the second card", walled_off),
-    ("D01 a second card that loses large packets to the server", small_alone("INPUT")),
-    ("D01 a second card that loses large packets of the server", small_alone("OUTPUT")),
+    ("D01 a second card that loses large packets to the server", small_alone("to")),
+    ("D01 a second card that loses large packets of the server", small_alone("of")),
     ("a server without memory for a second card",
      turned_away("--memory", "30M", "refused this job: the memory bound .*CONNECTIONS")),
     ("a server that takes no more connections",
      turned_away("--max-connections", "2", "closed at once: see what that server says")),
-    ("D01 the only card loses large packets", no_card_for_large),
+    ("D01 the only card loses large packets to the server", no_card_for_large("to")),
+    ("D01 the only card loses large packets of the server", no_card_for_large("of")),
+    ("a firewall that bounds connections", few_connections),
     ("D01 a card that fails in mid-job", lost_in_the_middle),
     ("D01 one of two cards in one network is named", one_named),
     ("two cards at the server alone", two_at_the_server),

@@ -342,7 +342,7 @@ static void member_attach(struct bps_sim_member *member)
 		struct bps_conn *conn = bps_sim_connect(member->node, server->node,
 		                                        bps_sim_server_accept, server);
 
-		if (bps_client_attach(member->client, s, conn, server->name) < 0)
+		if (bps_client_attach(member->client, s, conn, server->name, 0) < 0)
 			abort();
 	}
 }

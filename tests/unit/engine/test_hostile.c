@@ -491,7 +491,7 @@ static void victim_open_with(struct victim *victim, enum bps_dtype dtype, bool w
 	conn = bps_sim_connect(bps_sim_node(sim, &no_nic), bps_sim_node(sim, &no_nic),
 	                       raw_accept, &victim->raw);
 	assert_int_equal(bps_client_new(&config, &victim->client), 0);
-	assert_int_equal(bps_client_attach(victim->client, 0, conn, "evil"), 0);
+	assert_int_equal(bps_client_attach(victim->client, 0, conn, "evil", 0), 0);
 	victim->group = (struct bps_group){ .id = 1,
 		                            .n_members = 2,
 		                            .n_servers = 1,

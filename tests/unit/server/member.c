@@ -146,7 +146,9 @@ static int connect_to(struct member *member, uint32_t server, const struct bps_a
 	int r;
 
 	r = bps_tcp_dial(member->loop, &dial, NULL, NULL, &conn);
-	return r < 0 ? r : bps_client_attach(member->client, server, conn, name);
+	return r < 0 ? r
+	             : bps_client_attach(member->client, server, conn, name,
+	                                 BPS_WIRE_GREETING_BYTES);
 }
 
 static int wait_for_window(struct member *member, uint32_t server)
