@@ -161,20 +161,30 @@ static char *read_lines(int fd)
 }
 
 /* The parser tells the log what is wrong, so it is listened to there. */
+static char *listen_to_parser(char *const *env, struct bps_config *config,
+                              enum bps_log_level level)
+{
+	int fd = memfd_create("bpsmpi-check", MFD_CLOEXEC), log_fd;
+	char *said;
+
+	if (fd < 0)
+		return NULL;
+	log_fd = bps_log_set_fd(fd);
+	bps_log_set_level(level);
+	(void)bps_config_parse(config, env);
+	bps_log_set_level(BPS_LOG_INFO); /* as it is in our programs */
+	(void)bps_log_set_fd(log_fd);
+	said = read_lines(fd);
+	close(fd);
+	return said;
+}
+
 static int collect_variables(char *const *env, struct bps_config *config,
                              struct bps_doctor_facts *facts)
 {
-	int fd = memfd_create("bpsmpi-check", MFD_CLOEXEC);
-	int log_fd;
-
-	if (fd < 0)
-		return -errno;
-	log_fd = bps_log_set_fd(fd);
-	(void)bps_config_parse(config, env);
-	(void)bps_log_set_fd(log_fd);
-	facts->variables = read_lines(fd);
-	close(fd);
-	return facts->variables ? 0 : -ENOMEM;
+	facts->variables = listen_to_parser(env, config, BPS_LOG_WARN);
+	facts->values = listen_to_parser(env, config, BPS_LOG_ERROR);
+	return facts->variables && facts->values ? 0 : -ENOMEM;
 }
 
 static int probe_servers(const struct bps_hostlist *list, struct bps_doctor_facts *facts)
@@ -269,8 +279,9 @@ int bps_doctor_collect(char *const *env, bool no_servers,
 void bps_doctor_facts_deinit(struct bps_doctor_facts *facts)
 {
 	free(facts->variables);
+	free(facts->values);
 	free(facts->servers);
-	facts->variables = NULL;
+	facts->variables = facts->values = NULL;
 	facts->servers = NULL;
 	facts->n_servers = 0;
 }

@@ -82,7 +82,8 @@ struct bps_doctor_server {
 	enum bps_doctor_answer answer;
 	char detail[256];       /* printable; "" where the answer has none */
 	uint64_t round_trip_ns; /* from HELLO to WELCOME; 0: none came */
-	uint64_t id; /* which server it is, by its WELCOME; 0: it did not say */
+	uint64_t id;  /* which server it is, by its WELCOME; 0: it did not say */
+	bool reached; /* another host of the job reaches it */
 };
 
 struct bps_doctor_facts {
@@ -109,10 +110,11 @@ struct bps_doctor_facts {
 	/* Configuration */
 	struct bps_doctor_preload preloads[BPS_DOCTOR_MAX_PRELOADS];
 	uint32_t n_preloads;
-	uint32_t n_connections;     /* to all servers together, at least; 1 or more */
-	char *variables;            /* owned; lines on BPSMPI_* variables, or "" */
-	char interface_wrong[1024]; /* why BPSMPI_INTERFACE is none; "" */
-	char servers_wrong[512];    /* why BPSMPI_SERVERS cannot be read; "" */
+	uint32_t n_connections; /* to all servers together, at least; 1 or more */
+	char *variables;        /* owned; lines on what is wrong with variables, or "" */
+	char *values;           /* owned; those on values that keep jobs native */
+	char interface_wrong[1024];        /* why BPSMPI_INTERFACE is none; "" */
+	char servers_wrong[512];           /* why BPSMPI_SERVERS cannot be read; "" */
 	struct bps_doctor_server *servers; /* owned */
 	uint32_t n_servers;
 };

@@ -91,7 +91,7 @@ static const struct {
 static bool same_trouble(const struct bps_doctor_server *a,
                          const struct bps_doctor_server *b)
 {
-	return a->answer == b->answer && a->port == b->port &&
+	return a->answer == b->answer && a->port == b->port && a->reached == b->reached &&
 	       strcmp(a->detail, b->detail) == 0;
 }
 
@@ -133,6 +133,13 @@ static void report_servers(const struct bps_doctor_facts *facts, uint32_t first,
 	bps_doctor_found(report, "%s: %s%s%s", names, texts[server->answer].found,
 	                 server->detail[0] ? ": " : "", server->detail);
 	bps_doctor_cost(report, "%s", texts[server->answer].cost);
+	if (server->reached) {
+		bps_doctor_remedy(
+			report, "other hosts reach it: look for a firewall on this one, "
+				"and at its routes. Which way it takes says, here:");
+		bps_doctor_type(report, "ip route get ADDRESS; iptables -nL OUTPUT");
+		return;
+	}
 	bps_doctor_remedy(report, "%s", texts[server->answer].remedy);
 	if (type[0])
 		bps_doctor_type(report, "%s%u%s", type[0], server->port, type[1]);

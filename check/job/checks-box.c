@@ -42,8 +42,10 @@ void bps_job_check_servers(const struct bps_job *job, uint32_t box,
 	report->check = "servers";
 	if (!facts)
 		return;
-	facts->servers = of->servers;
-	facts->n_servers = of->n_servers;
+	if (job->n_boxes > 1) { /* a job of one box has no use for them */
+		facts->servers = of->servers;
+		facts->n_servers = of->n_servers;
+	}
 	if (box == 0)
 		memcpy(facts->servers_wrong, job->servers_wrong,
 		       sizeof(facts->servers_wrong));

@@ -229,6 +229,15 @@ static bool has_line(const char *settings, const char *line, size_t n)
 	return false;
 }
 
+static bool is_variable(const char *name, size_t n)
+{
+	for (int i = 0; i < BPS_CONFIG_N_ROWS; i++)
+		if (strlen(bps_config_rows[i].name) == n &&
+		    strncmp(bps_config_rows[i].name, name, n) == 0)
+			return true;
+	return false;
+}
+
 static void report_setting(const struct bps_job *job, const char *line, size_t n,
                            struct bps_doctor_report *report)
 {
@@ -242,6 +251,14 @@ static void report_setting(const struct bps_job *job, const char *line, size_t n
 		which[r] = has_line(job->ranks[r].settings, line, n);
 	bps_doctor_found(report, "%.*s on %s, and rank 0 has not", (int)n, line,
 	                 list_ranks(job, which, ranks, sizeof(ranks)));
+	if (!is_variable(line, (size_t)name)) {
+		bps_doctor_cost(report,
+		                "it is no variable of bytepsmpi and does nothing");
+		bps_doctor_remedy(report, "correct it, or unset it; all that there are:");
+		bps_doctor_type(report, "bpsmpi-check --env");
+		free(which);
+		return;
+	}
 	bps_doctor_cost(report, "rank 0's variables rule the job: this one does nothing");
 	bps_doctor_remedy(report, "have mpirun set it for all ranks, or unset it there:");
 	bps_doctor_type(report, "mpirun -x %.*s ...", name, line);

@@ -218,15 +218,15 @@ static int examine_box(struct bps_job *job, uint32_t box)
 static int examine_rest(struct bps_job *job)
 {
 	struct bps_doctor_report report = { .host = "job", .check = "settings" };
-	char *text = NULL;
+	char *text = NULL, why[BPS_JOB_WHY_BYTES];
 	size_t bytes;
 
-	if (job->findings.n > 0 || !job->plan.made || job->plan.runs)
+	if (job->findings.n > 0 || bps_job_runs(job, why, sizeof(why)))
 		return 0;
 	report.out = open_memstream(&text, &bytes);
 	if (!report.out)
 		return -ENOMEM;
-	bps_doctor_found(&report, "%s", job->plan.why);
+	bps_doctor_found(&report, "%s", why);
 	bps_doctor_cost(&report, "all ranks run without bytepsmpi");
 	bps_doctor_remedy(&report,
 	                  "where that is not meant so, mend it. What is set, and "
@@ -235,9 +235,34 @@ static int examine_rest(struct bps_job *job)
 	return take_report(job, report.out, &text, UINT32_MAX);
 }
 
+/* What keeps one box from a server that takes others is near that box. */
+static void compare_answers(struct bps_job *job)
+{
+	for (uint32_t s = 0; s < job->charter.n_hosts; s++) {
+		bool reached = false;
+
+		for (uint32_t b = 0; b < job->n_boxes; b++) {
+			const struct bps_doctor_server *server =
+				bps_job_server_answer(job, b, s);
+
+			reached = reached || (server && server->round_trip_ns > 0);
+		}
+		for (uint32_t b = 0; b < job->n_boxes; b++) {
+			if (s >= job->boxes[b].n_servers)
+				continue;
+			job->boxes[b].servers[s].reached =
+				reached &&
+				job->boxes[b].servers[s].answer >= BPS_DOCTOR_REFUSED &&
+				job->boxes[b].servers[s].answer <= BPS_DOCTOR_UNREACHABLE;
+		}
+	}
+}
+
 int bps_job_examine(struct bps_job *job)
 {
 	int r = examine_job(job);
+
+	compare_answers(job);
 
 	for (uint32_t b = 0; b < job->n_boxes && !r; b++)
 		r = examine_box(job, b);

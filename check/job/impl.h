@@ -54,6 +54,7 @@ struct bps_job_box {
 	const struct bps_machine *machine;    /* owned; may be NULL where a rank failed */
 	char nics[BPS_JOB_NICS][IF_NAMESIZE]; /* that the job can use, the best first */
 	uint32_t n_nics;
+	bool inside;    /* loopback alone: no other box reaches it */
 	uint32_t *uses; /* [machine->n_nics], enum bps_box_use of each; owned */
 	uint32_t n_uses;
 	struct bps_doctor_server

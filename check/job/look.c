@@ -157,8 +157,11 @@ static void look_for_nics(const char *interface, struct bps_job_box *box)
 	char why[512];
 	int n = bps_cards_choose(interface, list, BPS_NETIF_MAX, why, sizeof(why));
 
-	for (int i = 0; i < n; i++)
+	box->inside = n > 0;
+	for (int i = 0; i < n; i++) {
 		take_name(box, list[i].name);
+		box->inside = box->inside && list[i].loopback;
+	}
 }
 
 static int look_for_uses(const struct bps_job_charter *charter, struct bps_job_box *box)

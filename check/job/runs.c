@@ -45,6 +45,14 @@ static bool look_at_engines(const struct bps_job *job, char *ret_why, size_t why
 			(void)snprintf(ret_why, why_bytes,
 			               "%s has no network card that can be used",
 			               box->host);
+		else if (box->inside)
+			(void)snprintf(ret_why, why_bytes,
+			               "%s takes part by loopback alone, where no other "
+			               "host reaches it%s",
+			               box->host,
+			               job->config.interface[0]
+			                       ? ", as BPSMPI_INTERFACE says"
+			                       : "");
 		else if (job->ranks[box->ranks[0]].cpus_wrong)
 			(void)snprintf(ret_why, why_bytes,
 			               "BPSMPI_CPUS on %s names no CPU that the first "

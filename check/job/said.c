@@ -91,6 +91,7 @@ static void carry_box(struct bps_parcel *p, struct bps_job_box *box)
 	bps_parcel_u32(p, &box->n_nics, BPS_JOB_NICS);
 	for (uint32_t i = 0; i < box->n_nics; i++)
 		bps_parcel_text(p, box->nics[i], sizeof(box->nics[i]));
+	bps_parcel_bool(p, &box->inside);
 	carry_uses(p, box);
 	bps_parcel_array(p, (void **)&box->servers, &box->n_servers, BPS_HOSTLIST_MAX,
 	                 sizeof(*box->servers));

@@ -87,9 +87,12 @@ static void variables_one_a_line(void **state)
 	char text[] = "BPSMPI_SERVER is not a variable of ours\nBPSMPI_PORT: 'x'\n";
 
 	facts.variables = text;
+	facts.values = strchr(text, '\n') + 1;
 	assert_int_equal(examine(), 2);
 	assert_contains(report, "cpu3, variables: BPSMPI_SERVER is not a variable");
-	assert_contains(report, "cpu3, variables: BPSMPI_PORT: 'x' cost:");
+	assert_contains(report, "of ours cost: it does nothing");
+	assert_contains(report,
+	                "cpu3, variables: BPSMPI_PORT: 'x' cost: jobs run without");
 	text[0] = '\0';
 	assert_int_equal(examine(), 0);
 }
@@ -300,6 +303,23 @@ static void each_answer_of_a_server(void **state)
 	}
 }
 
+static void a_server_that_others_reach(void **state)
+{
+	struct bps_doctor_server servers[2] = {
+		{ .name = "s1:7005", .port = 7005, .answer = BPS_DOCTOR_REFUSED },
+		{ .name = "s2:7005", .port = 7005, .answer = BPS_DOCTOR_REFUSED },
+	};
+
+	facts.servers = servers;
+	facts.n_servers = 2;
+	servers[1].reached = true;
+	assert_int_equal(examine(), 2);
+	assert_contains(report, "s1:7005: connection refused");
+	assert_contains(report, "most likely no server runs there");
+	assert_contains(report, "s2:7005: connection refused");
+	assert_contains(report, "other hosts reach it: look for a firewall on this one");
+}
+
 static void servers_with_one_trouble_are_one_finding(void **state)
 {
 	struct bps_doctor_server *servers = calloc(100, sizeof(*servers));
@@ -366,6 +386,7 @@ int main(void)
 		TEST(connections_share_a_fast_link),
 		TEST(a_list_of_servers_that_is_none),
 		TEST(each_answer_of_a_server),
+		TEST(a_server_that_others_reach),
 		TEST(servers_with_one_trouble_are_one_finding),
 		TEST(what_a_peer_says_stays_text),
 	};

@@ -103,7 +103,8 @@ static struct bps_job_said make_said(void)
 	said.box.uses[0] = BPS_BOX_APART;
 	said.box.servers[0] =
 		(struct bps_doctor_server){ "s1:7000", 7000,    BPS_DOCTOR_SOFTWARE,
-		                            "detail",  1234567, 89 };
+		                            "detail",  1234567, .id = 89 };
+	said.box.inside = true;
 	return said;
 }
 
@@ -173,6 +174,7 @@ static void all_arrives(void **state)
 	assert_int_equal(got.box.servers[0].port, 7000);
 	assert_true(got.box.servers[0].round_trip_ns == 1234567);
 	assert_true(got.box.servers[0].id == 89);
+	assert_true(got.box.inside);
 	assert_string_equal(got.box.findings, "cpu7, x: y\n");
 	assert_same_machine(got.box.machine, said.box.machine);
 	bps_job_said_deinit(&got);
