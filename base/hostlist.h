@@ -6,10 +6,10 @@
  *	@/etc/bpsmpi/servers
  *
  * Entries are separated by blanks, or by a comma, which has one on either side. Brackets
- *hold numbers and ranges, of which there may be several; a range keeps the width of its
- *first number (01, 02, ... 16). A bracket with a colon in it is an IPv6 address; one
- *without brackets cannot have a port. A file holds one or more entries a line and
- *comments from # to the end of the line.
+ * hold numbers and ranges, of which there may be several; a range keeps the width of its
+ * first number (01, 02, ... 16). A bracket with a colon in it is an IPv6 address; one
+ * without brackets cannot have a port. A file holds one or more entries a line and
+ * comments from # to the end of the line.
  *
  * Names are not resolved here.
  */
