@@ -5,8 +5,8 @@
  *
  * An op is cut into chunks; chunk g (numbers count on over all ops of the communicator)
  * uses slot g mod n_slots of each rank. The slots lie in one memfd; they are few and
- *small and used round and round, so that they stay in the caches while memory sees each
- *input read once and each output written once.
+ * small and used round and round, so that they stay in the caches while memory sees each
+ * input read once and each output written once.
  *
  * Allreduce: each rank owns one piece of every chunk. It
  *	stages	what the others own into its own slot,

@@ -8,7 +8,8 @@
  * The owner's interest and the socket's life end apart: `closed` is set when the owner
  * closed the connection or was told that it is down, and no event follows; DEAD has no
  * socket any more. What ends for the owner ends in one place, the deferred function at
- *the end of the turn: done() of what is queued, then down(), then, when DEAD, the memory.
+ * the end of the turn: done() of what is queued, then down(), then, when DEAD, the
+ * memory.
  */
 #pragma once
 

@@ -5,7 +5,7 @@
  * flow control: how long, how many packets lost. What a job computes is the same.
  *
  *	message -> turn -> socket -> window of TCP -> NIC -> link -> queue -> NIC ->
- *message
+ * message
  *
  * Modelled after Linux: initial window of 10 packets, slow start with the exit by delay,
  * cubic, growth only of windows that are used, selective acknowledgements, loss seen by
