@@ -112,7 +112,7 @@ static int welcome(struct bps_peer *peer, uint32_t hello_bytes)
 		.version = BPS_VERSION,
 		.server = peer->server->number,
 	};
-	const struct bps_server *server = peer->server;
+	struct bps_server *server = peer->server;
 	uint32_t bytes;
 	int n = 0;
 
@@ -121,6 +121,9 @@ static int welcome(struct bps_peer *peer, uint32_t hello_bytes)
 	if (server->config.addrs && peer->connection == 0) /* the first of a member */
 		n = server->config.addrs(server->owner, hello.addrs, BPS_WIRE_MAX_ADDRS);
 	hello.n_addrs = n > 0 ? (uint32_t)n : 0;
+	hello.left_bytes = bps_server_left(server);
+	if (hello.left_bytes == 0)
+		hello.left_bytes = 1; /* 0 says nothing */
 	memcpy(hello.job, peer->job->id, sizeof(hello.job));
 	snprintf(hello.host, sizeof(hello.host), "%s", peer->server->host);
 	peer->welcome.hdr.type = BPS_WIRE_WELCOME;

@@ -46,6 +46,9 @@ void bps_server_add_peer(struct bps_server *server, struct bps_peer *peer);
  */
 void bps_server_drop_peer(struct bps_server *server, struct bps_peer *peer);
 
+/** bps_server_left() - bytes of memory that new peers may still be granted. */
+uint64_t bps_server_left(struct bps_server *server);
+
 /**
  * bps_server_join() - make @peer, whose rank and window are set, one of its job's.
  * Return: 0 with peer->job set, or -ECONNREFUSED with the reason as @text.

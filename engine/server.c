@@ -231,12 +231,32 @@ void bps_job_put(struct bps_server *server, struct bps_job *job)
  * All that a peer can make us hold: a slot of its window, a sum on its way out and a key
  * for each push. A rank, at most 65535, has a place in a key.
  */
-static uint64_t peer_bytes(const struct bps_peer *peer, uint32_t n_peers)
+static uint64_t window_bytes(uint64_t n_slots, uint32_t slot_bytes, uint32_t n_peers)
 {
 	uint64_t members = n_peers < UINT16_MAX ? n_peers : UINT16_MAX;
 
-	return peer->n_slots * (2 * (uint64_t)peer->slot_bytes + sizeof(*peer->slots) +
-	                        BPS_KEY_BYTES(members));
+	return n_slots * (2 * (uint64_t)slot_bytes + sizeof(struct bps_arrival) +
+	                  BPS_KEY_BYTES(members));
+}
+
+uint64_t bps_server_charge(uint32_t n_slots, uint32_t slot_bytes, uint32_t n_peers)
+{
+	return window_bytes((uint64_t)n_slots + BPS_SPARE_SLOTS, slot_bytes, n_peers);
+}
+
+static uint64_t peer_bytes(const struct bps_peer *peer, uint32_t n_peers)
+{
+	return window_bytes(peer->n_slots, peer->slot_bytes, n_peers);
+}
+
+uint64_t bps_server_left(struct bps_server *server)
+{
+	uint64_t left;
+
+	pthread_mutex_lock(&server->lock);
+	left = server->config.memory_bytes - server->used_bytes;
+	pthread_mutex_unlock(&server->lock);
+	return left;
 }
 
 __attribute__((format(printf, 3, 4))) static int refuse(char *text, size_t bytes,

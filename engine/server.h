@@ -117,6 +117,12 @@ struct bps_server_config {
 int bps_server_new(const struct bps_server_config *config,
                    const struct bps_server_ops *ops, void *owner,
                    struct bps_server **ret_server);
+/**
+ * bps_server_charge() - what a member of a job of @n_peers ranks counts for, against
+ * memory_bytes, with a connection of @n_slots slots, spare ones not counted.
+ */
+uint64_t bps_server_charge(uint32_t n_slots, uint32_t slot_bytes, uint32_t n_peers);
+
 /** bps_server_free() - takes NULL. Every connection was closed or went down before. */
 void bps_server_free(struct bps_server *server);
 void *bps_server_owner(const struct bps_server *server);

@@ -9,15 +9,7 @@
 #include "base/clock.h"
 #include "base/cpuset.h"
 #include "base/log.h"
-#include "interpose/tune.h"
-
-/* The largest partition that windows and stages have room for, unless it is given. */
-#define SLOT_BYTES (256u << 10)
-/* A server of so many boxes keeps its windows within its memory all the same. */
-#define LARGE_SLOT_BOXES 32u
-#define LEAST_SLOT_BYTES (4u << 10)
-/* A window that is given, but no partition, holds so many. */
-#define WINDOW_SLOTS 2u
+#include "engine/window.h"
 
 int bps_servers_parse(const struct bps_config *config, struct bps_hostlist *ret)
 {
@@ -127,21 +119,9 @@ static int resolve(struct bps_job *job, struct bps_reason *ret_reason)
 
 /* -- the engine -- */
 
-/* Windows of the largest partition; smaller ones touch only a part of each slot. */
 uint32_t bps_servers_slot_bytes(const struct bps_job *job)
 {
-	uint64_t given = job->config.partition_bytes, window = job->config.window_bytes;
-	uint32_t bytes = SLOT_BYTES, boxes;
-
-	if (given > 0)
-		return (uint32_t)(given - given % BPS_CUT_UNIT);
-	for (boxes = LARGE_SLOT_BOXES; boxes < job->boxes.n_boxes; boxes *= 2) {
-		if (bytes > LEAST_SLOT_BYTES)
-			bytes /= 2;
-	}
-	while (window > 0 && bytes > LEAST_SLOT_BYTES && bytes > window / WINDOW_SLOTS)
-		bytes /= 2;
-	return bytes;
+	return bps_window_slot_bytes(&job->config, job->boxes.n_boxes);
 }
 
 uint32_t bps_servers_lanes(const struct bps_job *job)
@@ -153,11 +133,7 @@ uint32_t bps_servers_lanes(const struct bps_job *job)
 
 uint32_t bps_servers_window(const struct bps_job *job)
 {
-	uint64_t window = job->config.window_bytes, slot = bps_servers_slot_bytes(job);
-
-	if (window == 0)
-		return BPS_TUNE_MAX_WINDOW;
-	return window > slot ? (uint32_t)(window / slot) : 1;
+	return bps_window_slots(&job->config, job->boxes.n_boxes);
 }
 
 int bps_servers_engine(struct bps_job *job)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/types.h"
+#include "engine/window.h"
 #include "transport/wire.h"
 
 /* -- the model: see docs/flow-control.md -- */
@@ -243,8 +244,8 @@ static uint32_t choose_window(const struct bps_tune *tune, uint32_t part)
 {
 	double bytes = tune->pipe_bytes;
 	uint32_t least = least_window(tune);
-	uint32_t most = BPS_TUNE_MAX_WINDOW *
-	                (tune->config.n_rails > 0 ? tune->config.n_rails : 1);
+	uint32_t most =
+		BPS_WINDOW_SLOTS * (tune->config.n_rails > 0 ? tune->config.n_rails : 1);
 
 	if (tune->config.window > 0)
 		return tune->config.window;

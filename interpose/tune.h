@@ -33,9 +33,6 @@ struct bps_tune_config {
 	uint32_t n_rails;           /* that these take; 0: 1 */
 };
 
-/* Of any window, in partitions, on each rail: what servers are asked to grant. */
-#define BPS_TUNE_MAX_WINDOW 8u
-
 /**
  * bps_tune_new() - @config: copied, its arrays are borrowed until bps_tune_free().
  * Return: 0, or a negative errno.

@@ -19,14 +19,12 @@
 #include "base/output.h"
 #include "engine/kernels/kernels.h"
 #include "engine/serverd.h"
+#include "engine/window.h"
 #include "tools/server-options.h"
 #include "tools/server-place.h"
 #include "transport/netif.h"
 
 enum { EXIT_FINE = 0, EXIT_CANNOT = 1, EXIT_USAGE = 2 };
-
-/* A window larger than this is granted in part. */
-#define MAX_SLOTS 1024
 
 /* Descriptors that are not connections, with room to spare. */
 #define OTHER_DESCRIPTORS 256
@@ -235,7 +233,7 @@ int main(int argc, char **argv)
 		.host = host,
 		.addrs = addrs,
 		.cpus = &cpus,
-		.max_slots = MAX_SLOTS,
+		.max_slots = BPS_WINDOW_MOST,
 	};
 	int r;
 

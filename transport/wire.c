@@ -284,6 +284,7 @@ static void get_server(struct reader *in, uint32_t bytes, struct bps_wire_hello 
 
 	hello->server = 0;
 	hello->n_addrs = 0;
+	hello->left_bytes = 0;
 	if (bytes < 9)
 		return;
 	hello->server = get(in, 8);
@@ -295,6 +296,8 @@ static void get_server(struct reader *in, uint32_t bytes, struct bps_wire_hello 
 			return;
 	}
 	hello->n_addrs = n;
+	if (bytes - 9 - n * BPS_WIRE_ADDR_BYTES >= 8)
+		hello->left_bytes = get(in, 8);
 }
 
 uint32_t bps_wire_encode_hello(const struct bps_wire_hello *hello, uint8_t *buf)
@@ -315,6 +318,7 @@ uint32_t bps_wire_encode_hello(const struct bps_wire_hello *hello, uint8_t *buf)
 		put(&out, hello->n_addrs, 1);
 		for (uint32_t i = 0; i < hello->n_addrs; i++)
 			put_addr(&out, &hello->addrs[i]);
+		put(&out, hello->left_bytes, 8);
 	}
 	return (uint32_t)(out.at - buf);
 }

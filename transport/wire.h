@@ -91,6 +91,7 @@ struct bps_wire_hello {
 	uint64_t server; /* random, one a server: told again on each of its addresses */
 	uint32_t n_addrs;
 	struct bps_card_addr addrs[BPS_WIRE_MAX_ADDRS]; /* where it listens; card < 256 */
+	uint64_t left_bytes; /* of its memory, for more windows; 0: it does not say */
 };
 /* Of a peer to a server. */
 #define BPS_WIRE_MAX_CONNECTIONS 16u
@@ -98,7 +99,7 @@ struct bps_wire_hello {
 #define BPS_WIRE_ADDR_BYTES      20u
 /* The most that bps_wire_encode_hello() writes. */
 #define BPS_WIRE_HELLO_MOST \
-	(BPS_WIRE_HELLO_BYTES + 8 + 1 + BPS_WIRE_MAX_ADDRS * BPS_WIRE_ADDR_BYTES)
+	(BPS_WIRE_HELLO_BYTES + 8 + 1 + BPS_WIRE_MAX_ADDRS * BPS_WIRE_ADDR_BYTES + 8)
 
 /*
  * The most that a HELLO or WELCOME has. The first HELLO on each way to a server is filled

@@ -82,8 +82,9 @@ struct bps_doctor_server {
 	enum bps_doctor_answer answer;
 	char detail[256];       /* printable; "" where the answer has none */
 	uint64_t round_trip_ns; /* from HELLO to WELCOME; 0: none came */
-	uint64_t id;  /* which server it is, by its WELCOME; 0: it did not say */
-	bool reached; /* another host of the job reaches it */
+	uint64_t id;         /* which server it is, by its WELCOME; 0: it did not say */
+	bool reached;        /* another host of the job reaches it */
+	uint64_t left_bytes; /* of its memory, for windows; 0: it did not say */
 };
 
 struct bps_doctor_facts {

@@ -171,6 +171,7 @@ static void welcomed(struct probe *probe, const uint8_t *payload, uint32_t paylo
 		return;
 	}
 	probe->server->id = hello.server;
+	probe->server->left_bytes = hello.left_bytes;
 	probe->server->round_trip_ns = bps_now_ns() - probe->greeted_ns;
 	(void)say(probe, &bye, NULL); /* who does not hear it sees the end */
 	(void)snprintf(text, sizeof(text), "%s on %.32s", hello.version, hello.host);

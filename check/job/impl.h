@@ -311,6 +311,7 @@ void bps_job_check_preload(const struct bps_job *job, struct bps_doctor_report *
 void bps_job_check_versions(const struct bps_job *job, struct bps_doctor_report *report);
 void bps_job_check_settings(const struct bps_job *job, struct bps_doctor_report *report);
 void bps_job_check_network(const struct bps_job *job, struct bps_doctor_report *report);
+void bps_job_check_memory(const struct bps_job *job, struct bps_doctor_report *report);
 /* Those of one box among the others. */
 void bps_job_check_servers(const struct bps_job *job, uint32_t box,
                            struct bps_doctor_report *report);
@@ -334,6 +335,13 @@ char *bps_job_fold_names(const char *const *names, uint32_t n, char *ret,
  */
 bool bps_job_other_server(const struct bps_job *job, uint32_t box, uint32_t server,
                           uint32_t *ret_first);
+
+/** bps_job_lacks_memory() - whether server @server said that it has not the memory for
+ * the windows of all boxes. */
+bool bps_job_lacks_memory(const struct bps_job *job, uint32_t server);
+
+/** bps_job_carries_too_much() - likewise, the servers that boxes carry. */
+bool bps_job_carries_too_much(const struct bps_job *job);
 
 /** bps_job_list_boxes() - likewise, the names of boxes. */
 char *bps_job_list_boxes(const struct bps_job *job, const uint32_t *boxes, uint32_t n,

@@ -127,6 +127,23 @@ static bool look_at_servers(const struct bps_job *job, char *ret_why, size_t why
 	return true;
 }
 
+static bool look_at_memory(const struct bps_job *job, char *ret_why, size_t why_bytes)
+{
+	for (uint32_t s = 0; s < job->charter.n_hosts; s++) {
+		if (!bps_job_lacks_memory(job, s))
+			continue;
+		(void)snprintf(ret_why, why_bytes,
+		               "server %.160s has not the memory for its windows",
+		               bps_job_server_answer(job, 0, s)->name);
+		return false;
+	}
+	if (!bps_job_carries_too_much(job))
+		return true;
+	(void)snprintf(ret_why, why_bytes,
+	               "BPSMPI_SERVER_MEMORY_BYTES is too little for its windows");
+	return false;
+}
+
 static bool look_at_bandwidth(const struct bps_job *job, char *ret_why, size_t why_bytes)
 {
 	struct bps_bandwidths said;
@@ -153,5 +170,6 @@ bool bps_job_runs(const struct bps_job *job, char *ret_why, size_t why_bytes)
 	return job->n_boxes < 2 || (look_at_engines(job, ret_why, why_bytes) &&
 	                            look_at_servers(job, ret_why, why_bytes) &&
 	                            look_at_identities(job, ret_why, why_bytes) &&
+	                            look_at_memory(job, ret_why, why_bytes) &&
 	                            look_at_bandwidth(job, ret_why, why_bytes));
 }

@@ -67,6 +67,7 @@ static void carry_server(struct bps_parcel *p, struct bps_doctor_server *server)
 	bps_parcel_text(p, server->detail, sizeof(server->detail));
 	bps_parcel_u64(p, &server->round_trip_ns);
 	bps_parcel_u64(p, &server->id);
+	bps_parcel_u64(p, &server->left_bytes);
 	server->port = (uint16_t)port;
 	server->answer = (enum bps_doctor_answer)answer;
 }

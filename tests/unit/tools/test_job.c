@@ -68,6 +68,7 @@ static int set_up(void **state)
 		.n_boxes = N_BOXES,
 		.charter = { .hosts = hosts, .n_hosts = N_SERVERS },
 		.config.enable = true,
+		.config.server_memory_bytes = 1 << 30,
 		.ranks = ranks,
 		.boxes = boxes,
 	};
@@ -418,6 +419,35 @@ static void a_job_runs_by_the_library_s_own_facts(void **state)
 	assert_native("BPSMPI_SERVERS cannot be read");
 }
 
+/* 4 boxes ask for 8 slots and get 7 spare ones; a slot of 256 KiB has room for its sum,
+ * and little else. */
+static void servers_need_memory_for_windows(void **state)
+{
+	const uint64_t windows = UINT64_C(4) * 15 * 2 * (256 << 10);
+
+	servers[1][1].left_bytes = windows;
+	servers[2][1].left_bytes = 2 * windows;
+	assert_finding(
+		"job, servers: s2:7000: 30 MiB of memory are left for windows, and "
+		"those of this job take 31 MiB",
+		"bpsmpi-server --memory 31M");
+	assert_native("server s2:7000 has not the memory for its windows");
+	servers[0][0].left_bytes = servers[1][1].left_bytes = windows + (1 << 20);
+	assert_int_equal(examine(), 0);
+	tear_down(NULL);
+	set_up(NULL);
+	servers[0][0].left_bytes = windows + (1 << 20);
+	job.config.connections = 2;
+	assert_native("server s1:7000 has not the memory for its windows");
+	/* 4 boxes and 2 servers: each box carries one, too. */
+	job.config.server_memory_bytes = (int64_t)windows;
+	assert_finding(
+		"job, settings: BPSMPI_SERVER_MEMORY_BYTES allows the server in each "
+		"box 30 MiB, and the windows of this job take 31 MiB",
+		"BPSMPI_SERVER_MEMORY_BYTES=31M");
+	assert_native("BPSMPI_SERVER_MEMORY_BYTES is too little for its windows");
+}
+
 /* What no other check looks at is a finding too. */
 static void what_keeps_the_library_out_is_found(void **state)
 {
@@ -631,6 +661,7 @@ int main(void)
 		TEST(a_server_that_some_do_not_reach),
 		TEST(another_mtu),
 		TEST(a_job_runs_by_the_library_s_own_facts),
+		TEST(servers_need_memory_for_windows),
 		TEST(what_keeps_the_library_out_is_found),
 		TEST(a_slow_card),
 		TEST(a_link_that_is_said_to_be_slow),

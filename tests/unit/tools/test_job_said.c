@@ -101,9 +101,15 @@ static struct bps_job_said make_said(void)
 	bps_cpuset_add(&said.rank.cpus, BPS_CPU_MAX - 1);
 	said.box.machine = make_machine();
 	said.box.uses[0] = BPS_BOX_APART;
-	said.box.servers[0] =
-		(struct bps_doctor_server){ "s1:7000", 7000,    BPS_DOCTOR_SOFTWARE,
-		                            "detail",  1234567, .id = 89 };
+	said.box.servers[0] = (struct bps_doctor_server){
+		.name = "s1:7000",
+		.port = 7000,
+		.answer = BPS_DOCTOR_SOFTWARE,
+		.detail = "detail",
+		.round_trip_ns = 1234567,
+		.id = 89,
+		.left_bytes = 90,
+	};
 	said.box.inside = true;
 	return said;
 }
@@ -174,6 +180,7 @@ static void all_arrives(void **state)
 	assert_int_equal(got.box.servers[0].port, 7000);
 	assert_true(got.box.servers[0].round_trip_ns == 1234567);
 	assert_true(got.box.servers[0].id == 89);
+	assert_true(got.box.servers[0].left_bytes == 90);
 	assert_true(got.box.inside);
 	assert_string_equal(got.box.findings, "cpu7, x: y\n");
 	assert_same_machine(got.box.machine, said.box.machine);

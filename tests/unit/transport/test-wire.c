@@ -356,21 +356,28 @@ static struct bps_card_addr make_addr(int family, uint16_t port, uint32_t card)
 	return addr;
 }
 
-/* Behind the 116 bytes: 8 of the server's number, one of how many, 20 an address. */
+/* Behind the 116 bytes: 8 of the server's number, one of how many, 20 an address, 8 of
+ * what memory is left. */
 static void test_welcome(void **state)
 {
-	struct bps_wire_hello welcome = { .server = 0x1122334455667788, .n_addrs = 2 };
+	struct bps_wire_hello welcome = { .server = 0x1122334455667788,
+		                          .n_addrs = 2,
+		                          .left_bytes = 0xa1a2a3a4a5a6a7a8 };
 	struct bps_wire_hello back;
 	uint8_t buf[BPS_WIRE_HELLO_MOST];
 
 	welcome.addrs[0] = make_addr(AF_INET, 7000, 1);
 	welcome.addrs[1] = make_addr(AF_INET6, 40000, 255);
-	assert_int_equal(BPS_WIRE_HELLO_MOST, 116 + 9 + 16 * 20);
-	assert_int_equal(bps_wire_encode_hello(&welcome, buf), 116 + 9 + 2 * 20);
+	assert_int_equal(BPS_WIRE_HELLO_MOST, 116 + 9 + 16 * 20 + 8);
+	assert_int_equal(bps_wire_encode_hello(&welcome, buf), 116 + 9 + 2 * 20 + 8);
 	assert_int_equal(buf[116], 0x88);
 	assert_int_equal(buf[124], 2);
 	assert_memory_equal(buf + 125, "\4\1\x58\x1b\x0a\x4d\0\3", 8);
-	assert_int_equal(bps_wire_decode_hello(buf, 165, &back), 0);
+	assert_int_equal(buf[165], 0xa8);
+	assert_int_equal(bps_wire_decode_hello(buf, 173, &back), 0);
+	assert_true(back.left_bytes == welcome.left_bytes);
+	assert_int_equal(bps_wire_decode_hello(buf, 172, &back), 0);
+	assert_true(back.left_bytes == 0);
 	assert_true(back.server == welcome.server);
 	assert_int_equal(back.n_addrs, 2);
 	for (int i = 0; i < 2; i++) {
