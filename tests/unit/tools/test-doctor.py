@@ -281,8 +281,9 @@ def test_a_server_of_ours_is_fine_and_keeps_nothing():
             check("servers" not in found, found)
         server.terminate()
         rest = server.stderr.read()
-    check(len(rest.splitlines()) == 1 and " ended: 3 jobs, 3 members, 0 pushes" in rest,
-          rest)
+    # It may be told to end before it has read the last goodbye.
+    lines = [x for x in rest.splitlines() if "told to end: waiting" not in x]
+    check(len(lines) == 1 and " ended: 3 jobs, 3 members, 0 pushes" in lines[0], rest)
 
 
 def main():
