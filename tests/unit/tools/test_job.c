@@ -431,7 +431,11 @@ static void servers_need_memory_for_windows(void **state)
 		"job, servers: s2:7000: 30 MiB of memory are left for windows, and "
 		"those of this job take 31 MiB",
 		"bpsmpi-server --memory 31M");
-	assert_native("server s2:7000 has not the memory for its windows");
+	assert_false(job.plan.runs);
+	assert_string_equal(job.plan.why,
+	                    "server s2:7000 has not the memory for its windows");
+	tear_down(NULL);
+	set_up(NULL);
 	servers[0][0].left_bytes = servers[1][1].left_bytes = windows + (1 << 20);
 	assert_int_equal(examine(), 0);
 	tear_down(NULL);
@@ -445,7 +449,9 @@ static void servers_need_memory_for_windows(void **state)
 		"job, settings: BPSMPI_SERVER_MEMORY_BYTES allows the server in each "
 		"box 30 MiB, and the windows of this job take 31 MiB",
 		"BPSMPI_SERVER_MEMORY_BYTES=31M");
-	assert_native("BPSMPI_SERVER_MEMORY_BYTES is too little for its windows");
+	assert_false(job.plan.runs);
+	assert_string_equal(job.plan.why,
+	                    "BPSMPI_SERVER_MEMORY_BYTES is too little for its windows");
 }
 
 /* What no other check looks at is a finding too. */
