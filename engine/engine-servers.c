@@ -14,8 +14,6 @@
 
 /* One more connection to a server that has answered. */
 #define ONE_MORE_NS (2 * BPS_NS_PER_S)
-#define USUAL_MTU   1500u
-#define TAIL_BYTES  64u
 
 struct greet {
 	const struct bps_engine_server *servers;
@@ -37,25 +35,12 @@ static int greet_local(struct bps_engine *engine, uint32_t number, const char *n
 	return r < 0 ? r : bps_client_attach(engine->client, number, ours, name, 0);
 }
 
-/*
- * How long greetings have to be at least: full packets have to arrive, and a small one
- * behind them, by which the kernel notices that they do not.
- */
-static uint32_t greeting_bytes(const struct bps_tcp_dial *dial)
-{
-	uint32_t packet = bps_reach_packet(dial->local, &dial->addrs[0]);
-
-	if (packet == 0)
-		packet = USUAL_MTU;
-	return packet < BPS_WIRE_GREETING_BYTES - TAIL_BYTES ? packet + TAIL_BYTES
-	                                                     : BPS_WIRE_GREETING_BYTES;
-}
-
 /* @first: on this way. */
 static int dial_server(struct bps_engine *engine, uint32_t number,
                        const struct bps_tcp_dial *dial, bool first)
 {
-	uint32_t fill_bytes = first ? greeting_bytes(dial) : 0;
+	uint32_t fill_bytes =
+		first ? bps_reach_greeting_bytes(dial->local, &dial->addrs[0]) : 0;
 	struct bps_conn *conn;
 	int r = bps_tcp_dial(engine->loop, dial, NULL, NULL, &conn);
 

@@ -12,6 +12,10 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "transport/wire.h"
+
+#define USUAL_MTU  1500u
+#define TAIL_BYTES 64u
 
 /* -- pairs -- */
 
@@ -367,7 +371,8 @@ void bps_reach_bind(int fd, const struct bps_addr *from, const struct bps_addr *
 		hold_to(fd, card);
 }
 
-uint32_t bps_reach_packet(const struct bps_addr *from, const struct bps_addr *to)
+/* The largest packet, headers included; 0: not known. */
+static uint32_t largest_packet(const struct bps_addr *from, const struct bps_addr *to)
 {
 	bool six = to->sa.sa_family == AF_INET6;
 	int fd = socket(to->sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), bytes = 0;
@@ -383,6 +388,16 @@ uint32_t bps_reach_packet(const struct bps_addr *from, const struct bps_addr *to
 		bytes = 0;
 	close(fd);
 	return bytes > 0 ? (uint32_t)bytes : 0;
+}
+
+uint32_t bps_reach_greeting_bytes(const struct bps_addr *from, const struct bps_addr *to)
+{
+	uint32_t packet = largest_packet(from, to);
+
+	if (packet == 0)
+		packet = USUAL_MTU;
+	return packet < BPS_WIRE_GREETING_BYTES - TAIL_BYTES ? packet + TAIL_BYTES
+	                                                     : BPS_WIRE_GREETING_BYTES;
 }
 
 /* The number of the card by which the peer's part of the handshake came; 0: not known. */

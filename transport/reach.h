@@ -84,11 +84,13 @@ bool bps_reach_counts(const struct bps_netif *netif);
 int bps_reach_route(const struct bps_addr *to, struct bps_addr *ret_from);
 
 /**
- * bps_reach_packet() - the largest packet, headers included, that the kernel would send
- * from @from (NULL: by route) to @to: the MTU of a card, or less where it has learnt of
- * less on the way. Return: its bytes; 0: not known.
+ * bps_reach_greeting_bytes() - how long greetings from @from (NULL: by route) to @to have
+ * to be at least, to show that this way carries large packets: more than the largest that
+ * the kernel would send, which is the MTU of a card, or less where it has learnt of less
+ * on the way; and so little more that the rest goes in a small one, by which kernels
+ * notice where large ones are lost. Return: at most BPS_WIRE_GREETING_BYTES.
  */
-uint32_t bps_reach_packet(const struct bps_addr *from, const struct bps_addr *to);
+uint32_t bps_reach_greeting_bytes(const struct bps_addr *from, const struct bps_addr *to);
 
 /**
  * bps_reach_bind() - hold a socket to the card that has @from, its own address, if its

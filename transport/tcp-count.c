@@ -8,13 +8,17 @@
 
 void bps_tcp_count(const struct bps_conn *base, struct bps_conn_counts *ret_counts)
 {
-	const struct bps_tcp_conn *conn =
-		BPS_CONTAINER_OF(base, struct bps_tcp_conn, base);
+	bps_tcp_count_socket(BPS_CONTAINER_OF(base, struct bps_tcp_conn, base)->fd,
+	                     ret_counts);
+}
+
+void bps_tcp_count_socket(int fd, struct bps_conn_counts *ret_counts)
+{
 	struct tcp_info info = { 0 }; /* an older kernel fills less of it */
 	socklen_t bytes = sizeof(info);
 
-	if (conn->fd < 0 ||
-	    getsockopt(conn->fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) < 0)
+	*ret_counts = (struct bps_conn_counts){ 0 };
+	if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) < 0)
 		return;
 	*ret_counts = (struct bps_conn_counts){
 		.n_sent = info.tcpi_data_segs_out,

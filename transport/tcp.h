@@ -76,3 +76,6 @@ void bps_tcp_listener_close(struct bps_tcp_listener *listener);
 int bps_tcp_adopt(struct bps_loop *loop, int fd, uint64_t hello_ns,
                   const struct bps_conn_events *events, void *owner,
                   struct bps_conn **ret_conn);
+
+/** bps_tcp_count_socket() - bps_conn_count() of a connected socket of one's own. */
+void bps_tcp_count_socket(int fd, struct bps_conn_counts *ret_counts);

@@ -132,15 +132,6 @@ void bps_doctor_check_interface(const struct bps_doctor_facts *facts,
 	bps_doctor_type(report, "unset BPSMPI_INTERFACE");
 }
 
-static bool has_line(const char *lines, const char *line, size_t n)
-{
-	for (; lines && *lines;
-	     lines += strcspn(lines, "\n") + (lines[strcspn(lines, "\n")] != 0))
-		if (strcspn(lines, "\n") == n && strncmp(lines, line, n) == 0)
-			return true;
-	return false;
-}
-
 void bps_doctor_check_variables(const struct bps_doctor_facts *facts,
                                 struct bps_doctor_report *report)
 {
@@ -148,9 +139,10 @@ void bps_doctor_check_variables(const struct bps_doctor_facts *facts,
 		int n = (int)strcspn(line, "\n");
 
 		bps_doctor_found(report, "%.*s", n, line);
-		bps_doctor_cost(report, has_line(facts->values, line, (size_t)n)
-		                                ? "jobs run without bytepsmpi"
-		                                : "it does nothing");
+		bps_doctor_cost(report,
+		                bps_doctor_has_line(facts->values, line, (size_t)n)
+		                        ? "jobs run without bytepsmpi"
+		                        : "it does nothing");
 		bps_doctor_remedy(report, "correct it, or unset it; all that there are:");
 		bps_doctor_type(report, "bpsmpi-check --env");
 		line += n + (line[n] == '\n');

@@ -43,6 +43,18 @@ void bps_doctor_tame(char *text)
 			*text = '?';
 }
 
+bool bps_doctor_has_line(const char *lines, const char *line, size_t n)
+{
+	for (; lines && *lines; lines += strspn(lines, "\n")) {
+		size_t length = strcspn(lines, "\n");
+
+		if (length == n && strncmp(lines, line, n) == 0)
+			return true;
+		lines += length;
+	}
+	return false;
+}
+
 /* Words in lines of report->columns behind @head, which @indent columns stand before. */
 static void write_words(const struct bps_doctor_report *report, size_t indent,
                         const char *head, char *text)

@@ -238,3 +238,7 @@ void bps_doctor_check_buffers(const struct bps_doctor_facts *facts,
                               struct bps_doctor_report *report);
 void bps_doctor_check_servers(const struct bps_doctor_facts *facts,
                               struct bps_doctor_report *report);
+
+/** bps_doctor_has_line() - whether @lines (NULL: none) has the line of @n bytes at @line.
+ */
+bool bps_doctor_has_line(const char *lines, const char *line, size_t n);

@@ -5,8 +5,6 @@
  * gets the HELLO and nothing more.
  */
 #include <errno.h>
-#include <linux/tcp.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +14,14 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "check/doctor/impl.h"
+#include "transport/reach.h"
+#include "transport/tcp.h"
 #include "transport/wire.h"
 
 #define BATCH      64u
 #define STEP_NS    (2 * BPS_NS_PER_S) /* to connect, and then to answer */
 #define SLOT_BYTES 1024u
 #define SHOWN      24u /* of what a stranger says */
-#define TAIL_BYTES 64u
 #define SAID_BYTES (BPS_WIRE_FULL_HDR + BPS_WIRE_GREETING_BYTES)
 
 /* Open while fd is not -1. Until it is connected, other addresses are tried. */
@@ -76,26 +75,15 @@ static void dial(struct probe *probe)
 	}
 }
 
-/* Full packets have to arrive, and a small one behind them. */
-static uint32_t greeting_bytes(const struct probe *probe)
-{
-	int full = 0;
-	socklen_t bytes = sizeof(full);
-
-	if (getsockopt(probe->fd, IPPROTO_TCP, TCP_MAXSEG, &full, &bytes) || full <= 0)
-		return BPS_WIRE_HELLO_BYTES;
-	return (uint32_t)full < BPS_WIRE_GREETING_BYTES - TAIL_BYTES
-	               ? (uint32_t)full + TAIL_BYTES
-	               : BPS_WIRE_GREETING_BYTES;
-}
-
 static bool say(struct probe *probe, struct bps_wire_hdr *hdr,
                 const struct bps_wire_hello *hello)
 {
 	uint8_t buf[SAID_BYTES] = { 0 };
 	uint32_t n;
 
-	hdr->payload_bytes = hello ? greeting_bytes(probe) : 0;
+	hdr->payload_bytes =
+		hello ? bps_reach_greeting_bytes(NULL, &probe->addrs[probe->next - 1])
+		      : 0;
 	n = bps_wire_encode(hdr, buf);
 	if (hello)
 		bps_wire_encode_hello(hello, buf + n);
@@ -229,12 +217,11 @@ static void listen_to(struct probe *probe)
 /* Whether a greeting is lost, again and again: ours, or all of theirs but its end. */
 static bool is_stuck(const struct probe *probe)
 {
-	struct tcp_info info = { 0 };
-	socklen_t bytes = sizeof(info);
+	struct bps_conn_counts counts;
 
-	return getsockopt(probe->fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
-	       ((info.tcpi_unacked > 0 && info.tcpi_total_retrans > 0) ||
-	        (info.tcpi_rcv_ooopack > 0 && probe->n_bytes == 0));
+	bps_tcp_count_socket(probe->fd, &counts);
+	return (counts.n_unacked > 0 && counts.n_resent > 0) ||
+	       (counts.n_ahead > 0 && probe->n_bytes == 0);
 }
 
 static void late(struct probe *probe)

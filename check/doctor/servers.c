@@ -136,8 +136,8 @@ static void report_servers(const struct bps_doctor_facts *facts, uint32_t first,
 	if (server->reached) {
 		bps_doctor_remedy(
 			report, "other hosts reach it: look for a firewall on this one, "
-				"and at its routes. Which way it takes says, here:");
-		bps_doctor_type(report, "ip route get ADDRESS; iptables -nL OUTPUT");
+				"and at its routes. Both are shown, here, by:");
+		bps_doctor_type(report, "ip route; iptables -nL OUTPUT");
 		return;
 	}
 	bps_doctor_remedy(report, "%s", texts[server->answer].remedy);

@@ -220,15 +220,6 @@ void bps_job_check_versions(const struct bps_job *job, struct bps_doctor_report 
 
 /* -- variables -- */
 
-/* Has @settings the line @line, of @n bytes? */
-static bool has_line(const char *settings, const char *line, size_t n)
-{
-	for (const char *at = settings; *at; at += strcspn(at, "\n") + 1)
-		if (strcspn(at, "\n") == n && strncmp(at, line, n) == 0)
-			return true;
-	return false;
-}
-
 static bool is_variable(const char *name, size_t n)
 {
 	for (int i = 0; i < BPS_CONFIG_N_ROWS; i++)
@@ -248,7 +239,7 @@ static void report_setting(const struct bps_job *job, const char *line, size_t n
 	if (!which)
 		return;
 	for (uint32_t r = 0; r < job->size; r++)
-		which[r] = has_line(job->ranks[r].settings, line, n);
+		which[r] = bps_doctor_has_line(job->ranks[r].settings, line, n);
 	bps_doctor_found(report, "%.*s on %s, and rank 0 has not", (int)n, line,
 	                 list_ranks(job, which, ranks, sizeof(ranks)));
 	if (!is_variable(line, (size_t)name)) {
@@ -268,7 +259,7 @@ static void report_setting(const struct bps_job *job, const char *line, size_t n
 static bool was_seen(const struct bps_job *job, uint32_t rank, const char *line, size_t n)
 {
 	for (uint32_t r = 0; r < rank; r++)
-		if (has_line(job->ranks[r].settings, line, n))
+		if (bps_doctor_has_line(job->ranks[r].settings, line, n))
 			return true;
 	return false;
 }
