@@ -9,6 +9,7 @@
 #include "engine/client.h"
 
 #define BPS_NO_SLOT UINT32_MAX
+#define BPS_NOBODY  UINT32_MAX
 
 /* A slot of the window that a server granted a connection, and the push in it. */
 struct bps_push {
@@ -61,6 +62,8 @@ struct bps_uplink {
 struct bps_rails {
 	struct bps_client *client;
 	uint32_t server;
+	uint32_t
+		carrier; /* world rank of the process that it is part of, or BPS_NOBODY */
 	struct bps_uplink *uplinks[BPS_WIRE_MAX_CONNECTIONS];
 	uint32_t n; /* the first of them, which are used */
 	uint32_t
@@ -89,10 +92,16 @@ struct bps_op_lane {
 	uint64_t position; /* of the next push; n_parts or more: none */
 };
 
-/* A leader that lost its connection to a server; its groups end after a grace. */
+/*
+ * A leader that lost its connection to a server, or to whose own server we lost ours. The
+ * groups that need it end after a grace: time for the launcher's own message to come
+ * first.
+ */
 struct bps_lost {
 	struct bps_list link;
 	uint32_t peer;
+	const struct bps_uplink
+		*uplink; /* to its server; NULL: by another server's word */
 	uint64_t at_ns;
 	bool over; /* the grace is */
 	struct bps_reason reason;
@@ -127,7 +136,10 @@ struct bps_group *bps_client_group(struct bps_client *client, uint64_t id);
 void bps_group_break(struct bps_client *client, struct bps_group *group,
                      const struct bps_reason *reason, const char *text);
 
-/** bps_client_server_died() - @uplink is dead now: groups that need its server end. */
+/**
+ * bps_client_server_died() - @uplink is dead now: groups that need its server end, at
+ * once or after the grace of its carrier.
+ */
 void bps_client_server_died(struct bps_client *client, const struct bps_uplink *uplink);
 
 /** bps_client_leader_lost() - the leader of world rank @peer is gone. 0 or -ENOMEM. */

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "engine/server.h"
 
-/* After another member is lost: time for the launcher's own message to come first. */
+/* From the loss of another process of the job to the end of the groups that need it. */
 #define GRACE_NS (2 * BPS_NS_PER_S)
 
 void bps_reason_set(struct bps_reason *reason, int error, const char *format, ...)
@@ -186,7 +186,7 @@ static bool group_has_leader(const struct bps_group *group, uint32_t world_rank)
 }
 
 /* A group's owner may leave it, or others, when its ops finish: start over after each. */
-void bps_client_server_died(struct bps_client *client, const struct bps_uplink *uplink)
+static void break_users(struct bps_client *client, const struct bps_uplink *uplink)
 {
 	struct bps_group *group;
 
@@ -201,32 +201,12 @@ again:
 	}
 }
 
-int bps_client_leader_lost(struct bps_client *client, uint32_t peer,
-                           const struct bps_reason *reason)
-{
-	struct bps_lost *lost;
-
-	if (peer >= client->config.n_peers)
-		return -EBADMSG;
-	BPS_LIST_FOREACH(lost, &client->lost, link)
-	{
-		if (lost->peer == peer)
-			return 0;
-	}
-	lost = calloc(1, sizeof(*lost));
-	if (!lost)
-		return -ENOMEM;
-	lost->peer = peer;
-	lost->at_ns = client->now_ns;
-	lost->reason = *reason;
-	bps_list_push_back(&client->lost, &lost->link);
-	return 0;
-}
-
 static void break_lost(struct bps_client *client, const struct bps_lost *lost)
 {
 	struct bps_group *group;
 
+	if (lost->uplink)
+		break_users(client, lost->uplink);
 again:
 	BPS_LIST_FOREACH(group, &client->groups, link)
 	{
@@ -235,6 +215,57 @@ again:
 			goto again;
 		}
 	}
+}
+
+static struct bps_lost *find_lost(const struct bps_client *client, uint32_t peer)
+{
+	struct bps_lost *lost;
+
+	BPS_LIST_FOREACH(lost, &client->lost, link)
+	{
+		if (lost->peer == peer)
+			return lost;
+	}
+	return NULL;
+}
+
+/* Return: the record of @peer's loss, new where there was none; NULL: no memory. */
+static struct bps_lost *get_lost(struct bps_client *client, uint32_t peer,
+                                 const struct bps_reason *reason)
+{
+	struct bps_lost *lost = find_lost(client, peer);
+
+	if (lost)
+		return lost;
+	lost = calloc(1, sizeof(*lost));
+	if (!lost)
+		return NULL;
+	lost->peer = peer;
+	lost->at_ns = client->now_ns;
+	lost->reason = *reason;
+	bps_list_push_back(&client->lost, &lost->link);
+	return lost;
+}
+
+void bps_client_server_died(struct bps_client *client, const struct bps_uplink *uplink)
+{
+	uint32_t carrier = uplink->rails->carrier;
+	struct bps_lost *lost = NULL;
+
+	if (carrier != BPS_NOBODY)
+		lost = get_lost(client, carrier, &uplink->reason);
+	if (lost && !lost->uplink)
+		lost->uplink = uplink;
+	if (!lost || lost->over)
+		break_users(client, uplink);
+}
+
+int bps_client_leader_lost(struct bps_client *client, uint32_t peer,
+                           const struct bps_reason *reason)
+{
+	if (peer >= client->config.n_peers)
+		return -EBADMSG;
+	return get_lost(client, peer, reason) ? 0 : -ENOMEM;
 }
 
 /* What happened before this group had an op: it finds out now. */
@@ -247,7 +278,8 @@ static void check_group(struct bps_client *client, struct bps_group *group)
 		const struct bps_uplink *uplink =
 			bps_rails_worst(client->rails[group->servers[s]]);
 
-		if (uplink->state == BPS_UPLINK_DEAD)
+		lost = find_lost(client, uplink->rails->carrier);
+		if (uplink->state == BPS_UPLINK_DEAD && (!lost || lost->over))
 			group_fail(client, group, &uplink->reason, NULL);
 	}
 	BPS_LIST_FOREACH(lost, &client->lost, link)
@@ -352,6 +384,14 @@ int bps_client_attach(struct bps_client *client, uint32_t server, struct bps_con
 		return r;
 	}
 	return bps_rails_add(client->rails[server], conn, name, fill_bytes);
+}
+
+void bps_client_carried(struct bps_client *client, uint32_t server, uint32_t rank)
+{
+	struct bps_rails *rails = find_rails(client, server);
+
+	if (rails)
+		rails->carrier = rank;
 }
 
 void bps_client_keep(struct bps_client *client, uint32_t server, uint32_t n)

@@ -143,6 +143,13 @@ int bps_client_attach(struct bps_client *client, uint32_t server, struct bps_con
                       const char *name, uint32_t fill_bytes);
 
 /**
+ * bps_client_carried() - server @server is part of the process of world rank @rank. That
+ * it died is told a little later: what ends an MPI process is the launcher's to say
+ * first.
+ */
+void bps_client_carried(struct bps_client *client, uint32_t server, uint32_t rank);
+
+/**
  * bps_client_keep() - close the connections to server @server but for the first @n, at
  * least 1, before any group uses it.
  */

@@ -35,6 +35,7 @@ struct bps_engine_server {
 	const struct bps_addr *source; /* of the connections; NULL: by route */
 	const struct bps_rail *rails; /* instead of both, taken in turn; each was tried */
 	uint32_t n_rails;             /* 0: none is known yet */
+	const uint32_t *carrier;      /* world rank; NULL: it is a process of its own */
 	bool local;                   /* the one that this process carries */
 	uint32_t n_connections;       /* on each rail; where it is local, there is one */
 };
