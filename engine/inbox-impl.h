@@ -11,9 +11,10 @@
 
 #define BPS_INBOX_LINE 64u
 
-/* What is counted of a rank; in chunks, but for the calls. */
+/* What is counted of a rank: chunks, but for calls and, see engine/late.h, turns. */
 enum bps_inbox_count {
-	BPS_ENTERED,
+	BPS_LEFT,
+	BPS_TURNS,
 	BPS_STAGED,
 	BPS_GATHERED,
 	BPS_SUMMED,
@@ -48,6 +49,7 @@ struct bps_inbox {
 	unsigned char *slots;            /* [n_ranks] rings of n_slots */
 	size_t ring_bytes;               /* whole pages */
 	const void **sources;            /* [n_ranks + n_groups], for the kernel */
+	uint64_t *seen;                  /* [n_ranks], for engine/late.h */
 	struct bps_groups *groups;
 	uint32_t rank;
 	uint64_t n_calls;

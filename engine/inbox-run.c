@@ -211,11 +211,22 @@ static bool has_work(void *owner)
 
 /* -- waiting -- */
 
-static bool has_come(void *owner, uint32_t rank)
+static uint64_t moves(void *owner, uint32_t rank)
+{
+	const struct bps_inbox *inbox = ((const struct bps_inbox_walk *)owner)->inbox;
+	uint64_t sum = 0;
+	int count;
+
+	for (count = 0; count < BPS_N_COUNTS; count++)
+		sum += bps_load_relaxed(&inbox->counts[rank].of[count]);
+	return sum;
+}
+
+static bool has_left(void *owner, uint32_t rank)
 {
 	const struct bps_inbox *inbox = ((const struct bps_inbox_walk *)owner)->inbox;
 
-	return bps_load_relaxed(&inbox->counts[rank].of[BPS_ENTERED]) >= inbox->n_calls;
+	return bps_load_relaxed(&inbox->counts[rank].of[BPS_LEFT]) >= inbox->n_calls;
 }
 
 /* A short wait without a sleep; true: there is work. */
@@ -246,7 +257,10 @@ static void wait_for_work(struct bps_inbox_walk *walk, const struct bps_stage_wa
 		.comm = walk->call->comm,
 		.n_ranks = walk->inbox->shape.n_ranks,
 		.rank = walk->inbox->rank,
-		.has_come = has_come,
+		.turns = &walk->inbox->counts[walk->inbox->rank].of[BPS_TURNS],
+		.seen = walk->inbox->seen,
+		.moves = moves,
+		.has_left = has_left,
 		.has_work = has_work,
 		.owner = walk,
 	};
@@ -287,7 +301,6 @@ static void begin(struct bps_inbox_walk *walk)
 
 	if (inbox->n_calls++ == 0)
 		first_call(inbox);
-	bps_store_relaxed(&inbox->counts[inbox->rank].of[BPS_ENTERED], inbox->n_calls);
 	if (n_chunks > 0)
 		walk->chunk_bytes = share(bytes, n_chunks);
 	walk->piece =
@@ -344,6 +357,7 @@ int bps_inbox_run(struct bps_inbox *inbox, const struct bps_inbox_call *call,
 			wait_for_work(&walk, wait);
 	}
 	bps_copy_fence();
+	bps_store_relaxed(&inbox->counts[inbox->rank].of[BPS_LEFT], inbox->n_calls);
 	bps_inbox_say(inbox);
 	inbox->base = walk.end;
 	return error;

@@ -152,11 +152,12 @@ static int inbox_new(const struct bps_inbox_shape *shape, const struct layout *l
 		inbox->ring_bytes = layout->ring;
 		inbox->rank = rank;
 		inbox->sources = calloc(2 * (size_t)shape->n_ranks, sizeof(void *));
+		inbox->seen = calloc(shape->n_ranks, sizeof(*inbox->seen));
 		r = bps_groups_read((void *)((char *)map + layout->levels),
 		                    shape->n_ranks, inbox->shared->n_groups, rank,
 		                    &inbox->groups);
 	}
-	if (r < 0 || !inbox->sources) {
+	if (r < 0 || !inbox->sources || !inbox->seen) {
 		bps_inbox_free(inbox);
 		if (!inbox)
 			bps_region_free(map, layout->end);
@@ -243,6 +244,7 @@ void bps_inbox_free(struct bps_inbox *inbox)
 	bps_region_free(inbox->shared, inbox->bytes);
 	bps_groups_free(inbox->groups);
 	free(inbox->sources);
+	free(inbox->seen);
 	free(inbox);
 }
 

@@ -3,9 +3,19 @@
 
 #include <stdio.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/log.h"
 
+static void look(const struct bps_late *late)
+{
+	uint32_t r;
+
+	for (r = 0; r < late->n_ranks; r++)
+		late->seen[r] = late->moves(late->owner, r);
+}
+
+/* Of the ranks that have not moved since look(). */
 static void warn(const struct bps_late *late, const struct bps_stage_wait *wait,
                  uint64_t waited_ns)
 {
@@ -15,12 +25,14 @@ static void warn(const struct bps_late *late, const struct bps_stage_wait *wait,
 	uint32_t r;
 
 	for (r = 0; r < late->n_ranks; r++) {
-		if (late->has_come(late->owner, r)) {
+		if (late->moves(late->owner, r) != late->seen[r]) {
 			if (first && r != late->rank)
 				return;
 			first = false;
 			continue;
 		}
+		if (late->has_left(late->owner, r))
+			continue;
 		wait->describe(wait->owner, r, name, sizeof(name));
 		if (used + sizeof(name) + 4 < sizeof(list))
 			used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
@@ -37,6 +49,7 @@ void bps_late_wait(const struct bps_late *late, struct bps_event *event,
 {
 	uint64_t since_ns = bps_now_ns(), warned_ns = since_ns, now_ns;
 	uint64_t nap_ns = wait->idle(wait->owner);
+	bool looked = false;
 	uint32_t seq;
 
 	while (!late->has_work(late->owner)) {
@@ -48,9 +61,14 @@ void bps_late_wait(const struct bps_late *late, struct bps_event *event,
 		bps_event_wait(event, seq, nap_ns);
 		nap_ns = wait->idle(wait->owner);
 		now_ns = bps_now_ns();
-		if (now_ns - warned_ns < wait->warn_ns)
-			continue;
-		warn(late, wait, now_ns - since_ns);
-		warned_ns = now_ns;
+		bps_store_relaxed(late->turns, *late->turns + 1);
+		if (!looked && now_ns - warned_ns >= wait->warn_ns / 2) {
+			look(late);
+			looked = true;
+		} else if (now_ns - warned_ns >= wait->warn_ns) {
+			warn(late, wait, now_ns - since_ns);
+			warned_ns = now_ns;
+			looked = false;
+		}
 	}
 }

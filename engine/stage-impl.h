@@ -9,8 +9,8 @@
 #define BPS_STAGE_LINE 64u
 
 struct bps_stage_counters {
-	_Alignas(BPS_STAGE_LINE) uint64_t entered; /* calls begun */
-	uint64_t staged;
+	_Alignas(BPS_STAGE_LINE) uint64_t staged;
+	uint64_t turns; /* of waiting, see engine/late.h */
 	_Alignas(BPS_STAGE_LINE) uint64_t copied;
 };
 
@@ -54,8 +54,8 @@ struct bps_stage {
 	const void **sources;             /* [n_ranks + n_groups], for the kernel */
 	uint32_t rank;
 	int wake_fd;
-	uint64_t base; /* first position of this call */
-	uint64_t n_calls;
+	uint64_t *seen;      /* [n_ranks], for engine/late.h */
+	uint64_t base;       /* first position of this call */
 	uint64_t all_copied; /* every rank has copied what is below; may lag behind */
 };
 
@@ -99,6 +99,9 @@ bps_stage_near_flags(const struct bps_stage *stage, uint32_t group, uint64_t pos
 	return &stage->nears[(size_t)group * stage->shape.max_slots +
 	                     bps_stage_slot(stage, position)];
 }
+
+/** bps_stage_moves() - whatever @rank does in this stage changes it. */
+uint64_t bps_stage_moves(const struct bps_stage *stage, uint32_t rank);
 
 /** bps_stage_free_for() - whether nobody needs the slot of @position any more. */
 bool bps_stage_free_for(struct bps_stage *stage, uint64_t position);

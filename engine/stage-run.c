@@ -374,11 +374,16 @@ static bool failed(const struct bps_stage *stage, struct bps_reason *ret_reason)
 	return true;
 }
 
-static bool has_come(void *owner, uint32_t rank)
+static uint64_t moves(void *owner, uint32_t rank)
 {
-	const struct bps_stage *stage = ((const struct walk *)owner)->stage;
+	return bps_stage_moves(((const struct walk *)owner)->stage, rank);
+}
 
-	return bps_load_relaxed(&stage->ranks[rank].entered) >= stage->n_calls;
+static bool has_left(void *owner, uint32_t rank)
+{
+	const struct walk *walk = owner;
+
+	return bps_load_relaxed(&walk->stage->ranks[rank].copied) >= walk->end;
 }
 
 static void wait_for_work(struct walk *walk, const struct bps_stage_wait *wait)
@@ -388,7 +393,10 @@ static void wait_for_work(struct walk *walk, const struct bps_stage_wait *wait)
 		.comm = walk->call->comm,
 		.n_ranks = walk->stage->shape.n_ranks,
 		.rank = walk->stage->rank,
-		.has_come = has_come,
+		.turns = &walk->stage->ranks[walk->stage->rank].turns,
+		.seen = walk->stage->seen,
+		.moves = moves,
+		.has_left = has_left,
 		.has_work = has_work,
 		.owner = walk,
 	};
@@ -426,7 +434,6 @@ int bps_stage_run(struct bps_stage *stage, const struct bps_stage_call *call,
 	if (call->coll == BPS_ALLREDUCE &&
 	    bps_mix_make(groups, call->dtype, call->redop, &walk.mix) < 0)
 		return no_such(stage, call, ret_reason);
-	bps_store_relaxed(&stage->ranks[stage->rank].entered, ++stage->n_calls);
 	if (call->coll != BPS_ALLREDUCE || alone)
 		publish_input(&walk, walk.end); /* nobody waits for an input of mine */
 	while (walk.copied < walk.end && !broken) {

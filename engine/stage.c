@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "engine/late.h"
 #include "engine/stage-impl.h"
 #include "transport/memory.h"
 
@@ -100,7 +101,8 @@ static int stage_new(const struct bps_stage_shape *shape,
 	stage->rank = rank;
 	stage->wake_fd = -1;
 	stage->sources = calloc(2 * (size_t)shape->n_ranks, sizeof(void *));
-	if (stage->sources)
+	stage->seen = calloc(shape->n_ranks, sizeof(*stage->seen));
+	if (stage->sources && stage->seen)
 		r = bps_groups_read((void *)(from + layout->levels), shape->n_ranks,
 		                    stage->shared->n_groups, rank, &stage->groups);
 	if (r < 0) {
@@ -222,6 +224,7 @@ void bps_stage_free(struct bps_stage *stage)
 	bps_region_free(stage->shared, stage->layout.end);
 	bps_groups_free(stage->groups);
 	free(stage->sources);
+	free(stage->seen);
 	free(stage);
 }
 
@@ -324,36 +327,65 @@ bool bps_stage_free_for(struct bps_stage *stage, uint64_t position)
 	return position < least + n_slots;
 }
 
-static bool all_out(struct bps_stage *stage)
+uint64_t bps_stage_moves(const struct bps_stage *stage, uint32_t rank)
 {
+	const struct bps_stage_counters *counters = &stage->ranks[rank];
+
+	return bps_load_relaxed(&counters->staged) + bps_load_relaxed(&counters->turns) +
+	       bps_load_relaxed(&counters->copied);
+}
+
+/* -- another division -- */
+
+static uint64_t moves(void *owner, uint32_t rank)
+{
+	return bps_stage_moves(owner, rank);
+}
+
+/* Pairs with the release in copy_out(): it reads no slot any more. */
+static bool is_out(void *owner, uint32_t rank)
+{
+	const struct bps_stage *stage = owner;
+
+	return bps_load_acquire(&stage->ranks[rank].copied) >= stage->base;
+}
+
+static bool all_out(void *owner)
+{
+	const struct bps_stage *stage = owner;
 	uint32_t r;
 
+	if (bps_load_relaxed(&stage->shared->failed))
+		return true;
 	for (r = 0; r < stage->shape.n_ranks; r++) {
-		/* Pairs with the release in copy_out(): it reads no slot any more. */
-		if (bps_load_acquire(&stage->ranks[r].copied) < stage->base)
+		if (!is_out(owner, r))
 			return false;
 	}
 	return true;
 }
 
 /* Other slots may lie where the last results are: not before every rank has them. */
-static void wait_for_all(struct bps_stage *stage, const struct bps_stage_wait *wait)
+static void wait_for_all(struct bps_stage *stage, const struct bps_stage_call *call,
+                         const struct bps_stage_wait *wait)
 {
-	struct bps_event *event = &stage->shared->event;
+	const struct bps_late late = {
+		.call = call->name,
+		.comm = call->comm,
+		.n_ranks = stage->shape.n_ranks,
+		.rank = stage->rank,
+		.turns = &stage->ranks[stage->rank].turns,
+		.seen = stage->seen,
+		.moves = moves,
+		.has_left = is_out,
+		.has_work = all_out,
+		.owner = stage,
+	};
 
-	while (!all_out(stage) && !bps_load_relaxed(&stage->shared->failed)) {
-		uint32_t seq = bps_event_prepare(event);
-
-		if (all_out(stage) || bps_load_relaxed(&stage->shared->failed)) {
-			bps_event_cancel(event);
-			return;
-		}
-		bps_event_wait(event, seq, wait->idle(wait->owner));
-	}
+	bps_late_wait(&late, &stage->shared->event, wait);
 }
 
 int bps_stage_divide(struct bps_stage *stage, uint32_t slot_bytes, uint32_t n_slots,
-                     const struct bps_stage_wait *wait)
+                     const struct bps_stage_call *call, const struct bps_stage_wait *wait)
 {
 	const struct bps_stage_shape *shape = &stage->shape;
 
@@ -368,7 +400,7 @@ int bps_stage_divide(struct bps_stage *stage, uint32_t slot_bytes, uint32_t n_sl
 	if (slot_bytes == stage->slot_bytes && n_slots == stage->n_slots)
 		return 0;
 	if (stage->base > 0)
-		wait_for_all(stage, wait);
+		wait_for_all(stage, call, wait);
 	stage->slot_bytes = slot_bytes;
 	stage->n_slots = n_slots;
 	return 0;

@@ -124,10 +124,11 @@ struct bps_stage_wait {
 /**
  * bps_stage_divide() - from the next call on a ring is divided into slots of @slot_bytes
  * (a multiple of 64): as many as fit, at most @n_slots. All ranks, between the same two
- * calls. Waits until all have taken the results of the first; @wait may be NULL before
- * any call. Return: 0; -EINVAL where that leaves fewer than two.
+ * calls. Waits until all have taken the results of the first, @call; that and @wait may
+ * be NULL before any call. Return: 0; -EINVAL where that leaves fewer than two.
  */
 int bps_stage_divide(struct bps_stage *stage, uint32_t slot_bytes, uint32_t n_slots,
+                     const struct bps_stage_call *call,
                      const struct bps_stage_wait *wait);
 
 /**

@@ -192,7 +192,7 @@ static int exchange(const struct bps_comm *comm, const char *name,
 	const struct bps_stage_wait wait = wait_on(comm);
 	int error = run_op(comm, &call, bytes, 0, ret_reason);
 
-	return error < 0 ? error : bps_comm_agree(comm, &wait);
+	return error < 0 ? error : bps_comm_agree(comm, &call, &wait);
 }
 
 static bool is_half(enum bps_dtype dtype)

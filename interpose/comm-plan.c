@@ -146,10 +146,11 @@ int bps_comm_plan(const struct bps_job *job, struct bps_comm *comm)
 	return error;
 }
 
-int bps_comm_divide(const struct bps_comm *comm, const struct bps_stage_wait *wait)
+int bps_comm_divide(const struct bps_comm *comm, const struct bps_stage_call *call,
+                    const struct bps_stage_wait *wait)
 {
 	return bps_stage_divide(comm->stage, bps_tune_partition(comm->tune),
-	                        comm->shape.max_slots, wait);
+	                        comm->shape.max_slots, call, wait);
 }
 
 /* Boxes must send this much together, whatever the algorithm, and each its own result. */
@@ -207,7 +208,8 @@ uint64_t bps_comm_report(const struct bps_comm *comm)
 	return bps_tune_n_words(comm->n_servers) * sizeof(*comm->words);
 }
 
-int bps_comm_agree(const struct bps_comm *comm, const struct bps_stage_wait *wait)
+int bps_comm_agree(const struct bps_comm *comm, const struct bps_stage_call *call,
+                   const struct bps_stage_wait *wait)
 {
 	uint32_t part = bps_tune_partition(comm->tune);
 	bool changed = bps_tune_agree(comm->tune, comm->words);
@@ -216,5 +218,5 @@ int bps_comm_agree(const struct bps_comm *comm, const struct bps_stage_wait *wai
 		bps_debug("%s: partitions of %u bytes%s", comm->name,
 		          bps_tune_partition(comm->tune),
 		          changed ? ", other shares" : "");
-	return bps_comm_divide(comm, wait);
+	return bps_comm_divide(comm, call, wait);
 }

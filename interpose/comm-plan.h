@@ -19,7 +19,8 @@ uint32_t bps_comm_most_local(const struct bps_comm *comm);
  */
 void bps_comm_predict(const struct bps_job *job, const struct bps_comm *comm);
 /** bps_comm_divide() - cut the stage's rings into slots, see bps_stage_divide(). */
-int bps_comm_divide(const struct bps_comm *comm, const struct bps_stage_wait *wait);
+int bps_comm_divide(const struct bps_comm *comm, const struct bps_stage_call *call,
+                    const struct bps_stage_wait *wait);
 /** bps_comm_plan_free() - Idempotent. */
 void bps_comm_plan_free(struct bps_comm *comm);
 
@@ -29,7 +30,8 @@ void bps_comm_plan_free(struct bps_comm *comm);
  */
 uint64_t bps_comm_report(const struct bps_comm *comm);
 /**
- * bps_comm_agree() - comm->words are the greatest now: the plan of the next op, the same
- * on all ranks. Return: 0 or a negative errno.
+ * bps_comm_agree() - comm->words are the greatest now, by @call: the plan of the next op,
+ * the same on all ranks. Return: 0 or a negative errno.
  */
-int bps_comm_agree(const struct bps_comm *comm, const struct bps_stage_wait *wait);
+int bps_comm_agree(const struct bps_comm *comm, const struct bps_stage_call *call,
+                   const struct bps_stage_wait *wait);

@@ -133,7 +133,7 @@ static int open_stage(struct bps_job *job, struct bps_comm *comm, uint64_t cooki
 	close(letter->fds[0]);
 	free(letter);
 	if (error == 0 && comm->stage)
-		error = bps_comm_divide(comm, NULL);
+		error = bps_comm_divide(comm, NULL, NULL);
 	return error;
 }
 
@@ -171,7 +171,7 @@ static int make_stage(struct bps_comm *comm, int *ret_fd)
 	error = bps_stage_create(&comm->shape, &comm->stage, ret_fd);
 	if (error < 0)
 		return error;
-	error = bps_comm_divide(comm, NULL);
+	error = bps_comm_divide(comm, NULL, NULL);
 	if (error < 0)
 		close(*ret_fd);
 	return error;

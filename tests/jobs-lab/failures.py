@@ -7,6 +7,7 @@ import signal
 import time
 
 from harness import CaseError
+import nodes
 from layouts import MODES, serve
 
 TIMEOUT_S = 4
@@ -172,6 +173,26 @@ def check_idle(job, rank, spent):
         raise CaseError("waiting: %s of a CPU" % waits)
 
 
+def stopped(mode, hosts, late_rank, victim, prepare=None):
+    """A rank that is stopped inside a call is named alone, once the late one is there."""
+    def case(lab):
+        env, kind = MODES[mode]
+        serve(lab, env)
+        more, prefix = prepare(lab) if prepare else ({}, ())
+        job = lab.job(hosts, "wait", "0", str(late_rank), "3",
+                      env={**env, **more, "BPSMPI_TIMEOUT_S": "2"}, prefix=prefix)
+        pid = job.pids()[victim]
+        job.output.wait("^idle ends")
+        time.sleep(1)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            job.output.wait(r"waited \d+ s for rank %d; going on" % victim, 15)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        job.check(kind, quiet=False)
+    return case
+
+
 def late_below_ping(lab):
     """The smallest timeout there is does not take a late rank for a dead server."""
     env = {"BPSMPI_SERVERS": "s1", "BPSMPI_TIMEOUT_S": "1"}
@@ -297,6 +318,13 @@ CASES = [
           "waited .* ranks 0-1 on h1")),
     ("C07 idle, and a late rank, in-box",
      late("in-box", "h1:3", 0, r"waited \d+ s for rank 0\b")),
+    ("a rank that is stopped inside a call, in-box", stopped("in-box", "h1:3", 2, 0)),
+    ("a rank that is stopped inside a call, two boxes",
+     stopped("two servers", "h1:3,h2:1", 2, 1)),
+    ("a rank that is stopped inside a call, memory nodes, in-box",
+     stopped("in-box", "h1:4", 3, 0, nodes.two)),
+    ("a rank that is stopped inside a call, memory nodes, two boxes",
+     stopped("two servers", "h1:4,h2:1", 3, 1, nodes.two)),
     ("a late rank and BPSMPI_TIMEOUT_S=1", late_below_ping),
     ("a worker is killed, one server", worker("one server", "h1:2,h2:1", 1)),
     ("a worker is killed, colocated", worker("colocated", "h1:2,h2:1", 2)),

@@ -32,6 +32,11 @@ def described(lab):
     return {"HWLOC_XMLFILE": path, "HWLOC_THISSYSTEM": "1"}
 
 
+def two(lab):
+    """Environment and prefix of a job on hosts of two nodes."""
+    return described(lab), HALVES
+
+
 def crossed(job):
     """Bytes between nodes, by rank, and the rank's node."""
     found = job.output.find(r" r(\d+) stats: memory node=(\S+) crossed=(\d+)")

@@ -36,6 +36,7 @@ struct box {
 	int fd;
 	struct bps_inbox *first; /* rank 0's, made before the others fork off */
 	int (*run)(struct box *box, struct bps_inbox *inbox, uint32_t rank);
+	bool stops; /* run_late(): a rank stops, else it is late */
 };
 
 /* Longer than a rank lives: whoever is not woken does not wake up. */
@@ -423,9 +424,23 @@ static void test_differ(void **state)
 	run_box(&box);
 }
 
+/* Once, while others wait: as good as stopped. */
+static uint64_t stop(void *owner)
+{
+	bool *stopped = owner;
+
+	if (!*stopped)
+		usleep(300000);
+	*stopped = true;
+	return nap(owner);
+}
+
+/* Rank 1 comes late; or rank 2 does, a little, while rank 1 is stopped inside the call.
+ */
 static int run_late(struct box *box, struct bps_inbox *inbox, uint32_t rank)
 {
 	struct bps_stage_wait impatient = waiting;
+	bool stopped = false;
 	float data[4] = { 1, 2, 3, 4 };
 	const struct bps_inbox_call call = { .coll = BPS_ALLREDUCE,
 		                             .dtype = BPS_F32,
@@ -436,24 +451,26 @@ static int run_late(struct box *box, struct bps_inbox *inbox, uint32_t rank)
 		                             .name = "MPI_Allreduce",
 		                             .comm = "test" };
 	struct bps_reason reason;
-	char line[1024] = "";
+	char lines[4096] = "";
 	int fds[2], n;
 
-	(void)box;
 	impatient.idle = nap;
+	impatient.owner = &stopped;
 	impatient.warn_ns = 20 * BPS_NS_PER_MS;
 	if (pipe(fds) < 0)
 		return 1;
 	bps_log_set_fd(fds[1]);
-	if (rank == 1)
-		usleep(200000);
+	if (rank == 1 && box->stops)
+		impatient.idle = stop;
+	if (rank == (box->stops ? 2 : 1))
+		usleep(box->stops ? 50000 : 200000);
 	if (bps_inbox_run(inbox, &call, &impatient, &reason) < 0 || data[3] != 12)
 		return 2;
 	if (rank != 0)
 		return 0; /* rank 0, the first that is here, speaks */
-	n = (int)read(fds[0], line, sizeof(line) - 1);
-	return n > 0 && strstr(line, "MPI_Allreduce on test has waited") &&
-	                       strstr(line, "for rank 1;")
+	n = (int)read(fds[0], lines, sizeof(lines) - 1);
+	return n > 0 && strstr(lines, "MPI_Allreduce on test has waited") &&
+	                       strstr(lines, "s for rank 1;")
 	               ? 0
 	               : 3;
 }
@@ -469,7 +486,11 @@ static void test_late(void **state)
 
 	(void)state;
 	run_box(&box);
+	box.stops = true;
+	run_box(&box);
 	box.shape.levels = &levels;
+	run_box(&box);
+	box.stops = false;
 	run_box(&box);
 }
 

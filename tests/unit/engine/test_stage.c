@@ -238,7 +238,7 @@ static int run_op(struct job *job, uint32_t rank, uint32_t nth, char *input, cha
 	size_t i;
 	int r;
 
-	if (bps_stage_divide(job->stages[rank], op->slot_bytes, op->n_slots,
+	if (bps_stage_divide(job->stages[rank], op->slot_bytes, op->n_slots, &call,
 	                     &ranks_wait) < 0)
 		return 1;
 	if (rank == 0)
@@ -643,7 +643,7 @@ static void test_no_such(void **state)
 
 	(void)state;
 	open_job(&job);
-	assert_int_equal(bps_stage_divide(job.stages[0], 4096, 4, NULL), 0);
+	assert_int_equal(bps_stage_divide(job.stages[0], 4096, 4, NULL, NULL), 0);
 	assert_int_equal(bps_stage_run(job.stages[0], &call, &ranks_wait, &reason),
 	                 -EINVAL);
 	assert_non_null(strstr(reason.text, "no such operation"));
