@@ -245,21 +245,36 @@ static bool at_rest(const struct bps_engine *engine)
 	       (!engine->server || bps_server_n_peers(engine->server) == 0);
 }
 
-/* Let goodbyes and what else is queued go out, ours and the other leaders'. */
-static void say_goodbye(struct bps_engine *engine)
+static bool is_idle(const struct bps_engine *engine)
+{
+	return bps_loop_idle(engine->loop);
+}
+
+static void turn_until(struct bps_engine *engine,
+                       bool (*is_so)(const struct bps_engine *engine))
 {
 	uint64_t deadline_ns = bps_now_ns() + GOODBYE_NS;
+
+	while (!is_so(engine) && bps_now_ns() < deadline_ns)
+		bps_loop_turn(engine->loop, TICK_NS / 10);
+}
+
+/*
+ * Let goodbyes and what else is queued go out, ours and the other leaders', and let the
+ * connections end, which takes until the peers have ended theirs.
+ */
+static void say_goodbye(struct bps_engine *engine)
+{
 	int i;
 
 	bps_client_close(engine->client);
-	while (!at_rest(engine) && bps_now_ns() < deadline_ns)
-		bps_loop_turn(engine->loop, TICK_NS / 10);
+	turn_until(engine, at_rest);
 	if (engine->server)
 		bps_server_close_peers(engine->server, engine->loop);
-	while (!at_rest(engine) && bps_now_ns() < deadline_ns + GOODBYE_NS)
-		bps_loop_turn(engine->loop, TICK_NS / 10);
+	turn_until(engine, at_rest);
 	for (i = 0; i < engine->n_listeners; i++)
 		bps_tcp_listener_close(engine->listeners[i]);
+	turn_until(engine, is_idle);
 }
 
 static void *engine_main(void *arg)
