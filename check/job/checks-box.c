@@ -54,6 +54,24 @@ void bps_job_check_servers(const struct bps_job *job, uint32_t box,
 	check_identities(job, box, report);
 }
 
+void bps_job_check_port(const struct bps_job *job, uint32_t box,
+                        struct bps_doctor_report *report)
+{
+	const struct bps_job_box *of = &job->boxes[box];
+
+	report->check = "port";
+	if (of->port_error == 0)
+		return;
+	bps_doctor_found(report, "BPSMPI_PORT=%u cannot be used at %s: %s",
+	                 job->charter.port, of->port_at,
+	                 strerrordesc_np((int)of->port_error));
+	bps_doctor_cost(report, "the server that this box carries cannot listen: jobs "
+	                        "run without bytepsmpi");
+	bps_doctor_remedy(report, "unset it, and any free port is taken, or give "
+	                          "another one. Who has it says, there:");
+	bps_doctor_type(report, "ss -ltnp sport = :%u", job->charter.port);
+}
+
 /* -- CPUs -- */
 
 /* A CPU whose core is not known is one of its own. */

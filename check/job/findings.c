@@ -209,6 +209,7 @@ static int examine_box(struct bps_job *job, uint32_t box)
 	if (!report.out)
 		return -ENOMEM;
 	bps_job_check_servers(job, box, &report);
+	bps_job_check_port(job, box, &report);
 	bps_job_check_link(job, box, &report);
 	bps_job_check_mtu(job, box, &report);
 	bps_job_check_binding(job, box, &report);

@@ -22,6 +22,7 @@
 #include "check/doctor/impl.h"
 #include "check/job/parcel.h"
 #include "topology/machine.h"
+#include "transport/addr.h"
 
 #define BPS_JOB_HOST_BYTES 65
 #define BPS_JOB_NICS       8
@@ -54,7 +55,9 @@ struct bps_job_box {
 	const struct bps_machine *machine;    /* owned; may be NULL where a rank failed */
 	char nics[BPS_JOB_NICS][IF_NAMESIZE]; /* that the job can use, the best first */
 	uint32_t n_nics;
-	bool inside;    /* loopback alone: no other box reaches it */
+	bool inside;                  /* loopback alone: no other box reaches it */
+	uint32_t port_error;          /* errno of the port of BPSMPI_PORT; 0 */
+	char port_at[BPS_ADDR_CHARS]; /* where that was */
 	uint32_t *uses; /* [machine->n_nics], enum bps_box_use of each; owned */
 	uint32_t n_uses;
 	struct bps_doctor_server
@@ -79,6 +82,7 @@ struct bps_job_said {
 struct bps_job_charter {
 	bool measure;
 	char interface[256];    /* BPSMPI_INTERFACE */
+	uint32_t port;          /* BPSMPI_PORT, where boxes carry servers; 0: any */
 	struct bps_host *hosts; /* owned: the servers of BPSMPI_SERVERS */
 	uint32_t n_hosts;
 };
@@ -108,6 +112,12 @@ int bps_job_look_rank(const struct bps_mpi *mpi, struct bps_job_rank *ret);
  */
 int bps_job_look_box(const struct bps_job_charter *charter, bool variables,
                      struct bps_job_box *ret, char *ret_why, size_t why_bytes);
+
+/**
+ * bps_job_try_port() - fill in what @box has of a port. What could be had is held until
+ * this process ends, so that other boxes of this host find it taken, as in a job.
+ */
+void bps_job_try_port(const struct bps_job_charter *charter, struct bps_job_box *box);
 
 /* -- measured bandwidths -- */
 
@@ -319,6 +329,8 @@ void bps_job_check_binding(const struct bps_job *job, uint32_t box,
                            struct bps_doctor_report *report);
 void bps_job_check_mtu(const struct bps_job *job, uint32_t box,
                        struct bps_doctor_report *report);
+void bps_job_check_port(const struct bps_job *job, uint32_t box,
+                        struct bps_doctor_report *report);
 void bps_job_check_link(const struct bps_job *job, uint32_t box,
                         struct bps_doctor_report *report);
 
@@ -339,6 +351,9 @@ bool bps_job_other_server(const struct bps_job *job, uint32_t box, uint32_t serv
 /** bps_job_lacks_memory() - whether server @server said that it has not the memory for
  * the windows of all boxes. */
 bool bps_job_lacks_memory(const struct bps_job *job, uint32_t server);
+
+/** bps_job_carries() - whether boxes carry servers. */
+bool bps_job_carries(const struct bps_job *job);
 
 /** bps_job_carries_too_much() - likewise, the servers that boxes carry. */
 bool bps_job_carries_too_much(const struct bps_job *job);

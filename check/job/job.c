@@ -23,12 +23,14 @@ static int read_config(struct bps_job *job)
 	charter->measure = job->options->measure;
 	(void)snprintf(charter->interface, sizeof(charter->interface), "%s",
 	               job->config.interface);
-	if (!job->config.servers[0])
-		return 0;
-	r = bps_hostlist_parse("BPSMPI_SERVERS", job->config.servers, BPS_SERVER_PORT,
-	                       &list, job->servers_wrong, sizeof(job->servers_wrong));
+	if (job->config.servers[0])
+		r = bps_hostlist_parse("BPSMPI_SERVERS", job->config.servers,
+		                       BPS_SERVER_PORT, &list, job->servers_wrong,
+		                       sizeof(job->servers_wrong));
 	charter->hosts = list.hosts;
 	charter->n_hosts = list.n_hosts;
+	if (bps_job_carries(job))
+		charter->port = (uint32_t)job->config.port;
 	return r == -ENOMEM ? r : 0;
 }
 

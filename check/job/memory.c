@@ -44,9 +44,14 @@ bool bps_job_lacks_memory(const struct bps_job *job, uint32_t server)
 	return job->n_boxes > 1 && left_bytes(job, server) < wanted_bytes(job);
 }
 
+bool bps_job_carries(const struct bps_job *job)
+{
+	return job->n_boxes > job->charter.n_hosts && job->n_boxes > 1;
+}
+
 bool bps_job_carries_too_much(const struct bps_job *job)
 {
-	return job->n_boxes > job->charter.n_hosts && job->n_boxes > 1 &&
+	return bps_job_carries(job) &&
 	       (uint64_t)job->config.server_memory_bytes < wanted_bytes(job);
 }
 

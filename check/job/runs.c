@@ -53,6 +53,10 @@ static bool look_at_engines(const struct bps_job *job, char *ret_why, size_t why
 			               job->config.interface[0]
 			                       ? ", as BPSMPI_INTERFACE says"
 			                       : "");
+		else if (box->port_error)
+			(void)snprintf(ret_why, why_bytes,
+			               "BPSMPI_PORT=%u cannot be used at %s of %s",
+			               job->charter.port, box->port_at, box->host);
 		else if (job->ranks[box->ranks[0]].cpus_wrong)
 			(void)snprintf(ret_why, why_bytes,
 			               "BPSMPI_CPUS on %s names no CPU that the first "

@@ -25,6 +25,7 @@ void bps_job_charter_carry(struct bps_parcel *parcel, struct bps_job_charter *ch
 	carry_version(parcel);
 	bps_parcel_bool(parcel, &charter->measure);
 	bps_parcel_text(parcel, charter->interface, sizeof(charter->interface));
+	bps_parcel_u32(parcel, &charter->port, UINT16_MAX);
 	bps_parcel_array(parcel, (void **)&charter->hosts, &charter->n_hosts,
 	                 BPS_HOSTLIST_MAX, sizeof(*charter->hosts));
 	for (uint32_t i = 0; i < charter->n_hosts; i++) {
@@ -93,6 +94,8 @@ static void carry_box(struct bps_parcel *p, struct bps_job_box *box)
 	for (uint32_t i = 0; i < box->n_nics; i++)
 		bps_parcel_text(p, box->nics[i], sizeof(box->nics[i]));
 	bps_parcel_bool(p, &box->inside);
+	bps_parcel_u32(p, &box->port_error, INT32_MAX);
+	bps_parcel_text(p, box->port_at, sizeof(box->port_at));
 	carry_uses(p, box);
 	bps_parcel_array(p, (void **)&box->servers, &box->n_servers, BPS_HOSTLIST_MAX,
 	                 sizeof(*box->servers));

@@ -2,6 +2,7 @@
 /* What is made of a job: jobs that are made up here, and what is said of them. */
 #include "tests/unit/base/unit.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "check/job/impl.h"
@@ -482,6 +483,22 @@ static void what_keeps_the_library_out_is_found(void **state)
 		"--env");
 }
 
+/* It keeps the library out, as any fault of a box's engine. */
+static void a_port_that_is_taken(void **state)
+{
+	char why[BPS_JOB_WHY_BYTES];
+
+	job.charter.port = 7001;
+	boxes[1].port_error = EADDRINUSE;
+	(void)strcpy(boxes[1].port_at, "10.0.0.2:7001");
+	assert_finding("h2, port: BPSMPI_PORT=7001 cannot be used at 10.0.0.2:7001: "
+	               "Address already in use",
+	               "ss -ltnp sport = :7001");
+	assert_false(bps_job_runs(&job, why, sizeof(why)));
+	assert_string_equal(why, "BPSMPI_PORT=7001 cannot be used at 10.0.0.2:7001 of "
+	                         "h2");
+}
+
 /* A half: the box's bound 1 / (B/2) against 1.2 / B, as if it were as fast. */
 static void a_slow_card(void **state)
 {
@@ -669,6 +686,7 @@ int main(void)
 		TEST(a_job_runs_by_the_library_s_own_facts),
 		TEST(servers_need_memory_for_windows),
 		TEST(what_keeps_the_library_out_is_found),
+		TEST(a_port_that_is_taken),
 		TEST(a_slow_card),
 		TEST(a_link_that_is_said_to_be_slow),
 		TEST(bound_ranks),

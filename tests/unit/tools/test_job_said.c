@@ -111,6 +111,8 @@ static struct bps_job_said make_said(void)
 		.left_bytes = 90,
 	};
 	said.box.inside = true;
+	said.box.port_error = EADDRINUSE;
+	(void)strcpy(said.box.port_at, "10.0.0.1:7000");
 	return said;
 }
 
@@ -171,6 +173,8 @@ static void all_arrives(void **state)
 	assert_string_equal(got.box.host, "cpu7");
 	assert_int_equal(got.box.n_nics, 2);
 	assert_string_equal(got.box.nics[1], "eth1");
+	assert_int_equal(got.box.port_error, EADDRINUSE);
+	assert_string_equal(got.box.port_at, "10.0.0.1:7000");
 	assert_int_equal(got.box.n_uses, 1);
 	assert_int_equal(got.box.uses[0], BPS_BOX_APART);
 	assert_int_equal(got.box.n_servers, 1);
@@ -307,7 +311,7 @@ static void another_version_is_told(void **state)
 static void a_charter_arrives(void **state)
 {
 	struct bps_host hosts[] = { { "s1", 7000 }, { "fd00::2", 7001 } };
-	struct bps_job_charter charter = { true, "eth1", hosts, 2 }, got = { 0 };
+	struct bps_job_charter charter = { true, "eth1", 7002, hosts, 2 }, got = { 0 };
 	struct bps_parcel parcel = { 0 }, read;
 
 	bps_job_charter_carry(&parcel, &charter);
@@ -316,6 +320,7 @@ static void a_charter_arrives(void **state)
 	assert_int_equal(read.error, 0);
 	assert_true(got.measure);
 	assert_string_equal(got.interface, "eth1");
+	assert_int_equal(got.port, 7002);
 	assert_int_equal(got.n_hosts, 2);
 	assert_string_equal(got.hosts[1].name, "fd00::2");
 	assert_int_equal(got.hosts[1].port, 7001);
