@@ -223,6 +223,64 @@ static void do_drop(struct bps_engine *engine, void *arg)
 	bps_client_drop(engine->client, *(const uint32_t *)arg, 0);
 }
 
+/*
+ * What a server says of itself, as far as it is of the kind of address at which it was
+ * found. It may be behind something that translates addresses: if it does not know the
+ * one at which it was found, it is nowhere else.
+ */
+static int addrs_of(const struct bps_engine_answer *answer, struct bps_card_addr *ret)
+{
+	bool found = false;
+	int n = 0;
+	uint32_t i;
+
+	for (i = 0; i < answer->n_addrs; i++) {
+		const struct bps_addr *addr = &answer->addrs[i].addr;
+
+		if (addr->sa.sa_family != answer->there.sa.sa_family)
+			continue;
+		ret[n++] = answer->addrs[i];
+		found = found || bps_addr_equal(addr, &answer->there);
+	}
+	if (found)
+		return n;
+	ret[0] = (struct bps_card_addr){ answer->there, 0 };
+	return 1;
+}
+
+/* The first connection's own; without a card where its address has none. */
+static void describe_first(const struct bps_engine_answer *answer, struct bps_rail *ret)
+{
+	*ret = (struct bps_rail){ .from = answer->here, .to = answer->there };
+	bps_addr_set_port(&ret->from, 0);
+	if (bps_netif_name(&ret->from, ret->card) < 0)
+		ret->card[0] = '\0';
+}
+
+void bps_engine_ways(struct bps_engine *engine, uint32_t server,
+                     const struct bps_netif *cards, int n_cards,
+                     struct bps_engine_ways *ret)
+{
+	struct bps_card_addr there[BPS_WIRE_MAX_ADDRS];
+	struct bps_engine_answer answer;
+	uint32_t n, i, k = 0;
+
+	*ret = (struct bps_engine_ways){ .keeps_first = true };
+	bps_engine_ask(engine, server, &answer);
+	if (answer.there.bytes == 0)
+		return;
+	describe_first(&answer, &ret->first);
+	n = bps_reach_rails(cards, n_cards, there, addrs_of(&answer, there), &answer.here,
+	                    &answer.there, ret->others);
+	for (i = 0; i < n; i++) {
+		if (!bps_addr_equal(&ret->others[i].from, &ret->first.from) ||
+		    !bps_addr_equal(&ret->others[i].to, &ret->first.to))
+			ret->others[k++] = ret->others[i];
+	}
+	ret->keeps_first = k < n;
+	ret->n_others = k;
+}
+
 void bps_engine_drop(struct bps_engine *engine, uint32_t server)
 {
 	bps_engine_call(engine, do_drop, &server);
@@ -307,6 +365,17 @@ void bps_engine_try(struct bps_engine *engine, struct bps_engine_trial *trials,
 		bps_engine_call(engine, do_wait, &try);
 	}
 	bps_engine_call(engine, do_settle, &try);
+}
+
+const char *bps_engine_trial_why(const struct bps_engine_trial *trial)
+{
+	if (trial->reason.error == -ECONNREFUSED)
+		return "a firewall refuses it, or this address is also another "
+		       "machine's: look there";
+	if (trial->reason.error == -ECONNRESET)
+		return "it was closed at once: see what that server says, or a firewall "
+		       "on the way";
+	return trial->reason.text;
 }
 
 /* -- what the cards carried -- */

@@ -60,6 +60,14 @@ struct bps_engine_answer {
 	uint32_t n_addrs;
 };
 
+/* The ways to a server. */
+struct bps_engine_ways {
+	struct bps_rail first; /* of the first connection; to.bytes 0: of no network */
+	bool keeps_first;      /* it is one of those that there should be */
+	struct bps_rail others[BPS_REACH_MAX_RAILS];
+	uint32_t n_others;
+};
+
 /* What one network card of this box carried. */
 struct bps_engine_card {
 	char name[IF_NAMESIZE];
@@ -100,12 +108,24 @@ void bps_engine_ask(struct bps_engine *engine, uint32_t server,
                     struct bps_engine_answer *ret_answer);
 
 /**
+ * bps_engine_ways() - how @n_cards addresses of this box reach server @server, which has
+ * granted a window, by the addresses that it tells: bps_reach_rails().
+ */
+void bps_engine_ways(struct bps_engine *engine, uint32_t server,
+                     const struct bps_netif *cards, int n_cards,
+                     struct bps_engine_ways *ret);
+
+/**
  * bps_engine_try() - have one more connection on each of @n rails to servers that have
  * granted a window. Waits until each is granted one or has failed, or @patience_ns are
  * over; those that are not open then are closed, and trial.reason says why.
  */
 void bps_engine_try(struct bps_engine *engine, struct bps_engine_trial *trials,
                     uint32_t n, uint64_t patience_ns);
+
+/** bps_engine_trial_why() - why it failed while another way to that server did not, and
+ * what to do; borrowed while @trial lives. */
+const char *bps_engine_trial_why(const struct bps_engine_trial *trial);
 
 /** bps_engine_drop() - bps_client_drop() of the first connection to @server. */
 void bps_engine_drop(struct bps_engine *engine, uint32_t server);

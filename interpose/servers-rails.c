@@ -73,77 +73,25 @@ struct trials {
 };
 
 /*
- * What a server says of itself, as far as it is of the kind of address at which it was
- * found. It may be behind something that translates addresses: if it does not know the
- * one at which it was found, it is nowhere else.
- */
-static int server_addrs(const struct bps_engine_answer *answer, struct bps_card_addr *ret)
-{
-	bool found = false;
-	int n = 0;
-	uint32_t i;
-
-	for (i = 0; i < answer->n_addrs; i++) {
-		const struct bps_addr *addr = &answer->addrs[i].addr;
-
-		if (addr->sa.sa_family != answer->there.sa.sa_family)
-			continue;
-		ret[n++] = answer->addrs[i];
-		found = found || bps_addr_equal(addr, &answer->there);
-	}
-	if (found)
-		return n;
-	ret[0] = (struct bps_card_addr){ answer->there, 0 };
-	return 1;
-}
-
-static bool is_first(const struct bps_rail *rail, const struct bps_rail *first)
-{
-	return bps_addr_equal(&rail->from, &first->from) &&
-	       bps_addr_equal(&rail->to, &first->to);
-}
-
-/* The first connection's own rail; without a card where its address has none. */
-static void describe_first(const struct bps_engine_answer *answer, struct bps_rail *ret)
-{
-	*ret = (struct bps_rail){ .from = answer->here, .to = answer->there };
-	bps_addr_set_port(&ret->from, 0);
-	if (bps_netif_name(&ret->from, ret->card) < 0)
-		ret->card[0] = '\0';
-}
-
-/*
  * The rails to one server: its first connection's, then those to be tried. Return:
  * whether the first one is one of those that there should be.
  */
 static bool plan_rails(const struct bps_job *job, uint32_t server, struct trials *trials)
 {
-	struct bps_card_addr there[BPS_WIRE_MAX_ADDRS];
-	struct bps_rail rails[BPS_REACH_MAX_RAILS];
 	struct bps_job_server *to = &job->servers[server];
-	struct bps_engine_answer answer;
-	bool wanted = false;
-	uint32_t n, i;
-	int n_there;
+	struct bps_engine_ways ways;
+	uint32_t i;
 
-	bps_engine_ask(job->engine, server, &answer);
-	if (answer.there.bytes == 0)
+	bps_engine_ways(job->engine, server, job->nics, job->n_nics, &ways);
+	if (ways.first.to.bytes == 0)
 		return true;
-	describe_first(&answer, &to->rails[0]);
+	to->rails[0] = ways.first;
 	to->n_rails = 1;
-	n_there = server_addrs(&answer, there);
-	n = bps_reach_rails(job->nics, job->n_nics, there, n_there, &answer.here,
-	                    &answer.there, rails);
-	for (i = 0; i < n; i++) {
-		if (is_first(&rails[i], &to->rails[0])) {
-			wanted = true;
-			continue;
-		}
-		trials->all[trials->n++] = (struct bps_engine_trial){ .server = server,
-			                                              .name = to->name,
-			                                              .rail = rails[i] };
-	}
-	return wanted;
+	for (i = 0; i < ways.n_others; i++)
+		trials->all[trials->n++] = (struct bps_engine_trial){
+			.server = server, .name = to->name, .rail = ways.others[i]
+		};
+	return ways.keeps_first;
 }
 
 /* "10.0.0.0/24" */
@@ -230,18 +178,6 @@ static bool leads_nowhere(int error)
 	return error == -ETIMEDOUT || error == -EHOSTUNREACH || error == -ENETUNREACH;
 }
 
-/* Why a rail failed, and what to do. */
-static const char *why_failed(const struct bps_reason *reason)
-{
-	if (reason->error == -ECONNREFUSED)
-		return "a firewall refuses it, or this address is also another "
-		       "machine's: look there";
-	if (reason->error == -ECONNRESET)
-		return "it was closed at once: see what that server says, or a firewall "
-		       "on the way";
-	return reason->text;
-}
-
 static void explain(struct bps_job *job, const struct bps_engine_trial *trial)
 {
 	const struct bps_rail *rail = &trial->rail;
@@ -258,7 +194,7 @@ static void explain(struct bps_job *job, const struct bps_engine_trial *trial)
 	     "BPSMPI_INTERFACE says which cards to use",
 	     rail->card, bps_addr_format_host(&rail->from, from, sizeof(from)),
 	     bps_addr_format(&rail->to, to, sizeof(to)), trial->name,
-	     why_failed(&trial->reason));
+	     bps_engine_trial_why(trial));
 }
 
 /* One line a card. */

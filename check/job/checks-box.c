@@ -72,6 +72,62 @@ void bps_job_check_port(const struct bps_job *job, uint32_t box,
 	bps_doctor_type(report, "ss -ltnp sport = :%u", job->charter.port);
 }
 
+/* -- ways -- */
+
+static bool are_alike(const struct bps_job_way *a, const struct bps_job_way *b)
+{
+	return strcmp(a->card, b->card) == 0 && strcmp(a->why, b->why) == 0;
+}
+
+/* "eth0,eth2": the cards but for @card. */
+static const char *others(const struct bps_job_box *box, const char *card, char *ret,
+                          size_t ret_bytes)
+{
+	size_t used = 0;
+
+	ret[0] = '\0';
+	for (uint32_t i = 0; i < box->n_nics && used < ret_bytes; i++)
+		if (strcmp(box->nics[i], card) != 0)
+			used += (size_t)snprintf(ret + used, ret_bytes - used, "%s%s",
+			                         used ? "," : "", box->nics[i]);
+	return ret;
+}
+
+/* Those of one card that are lost for the same reason are one finding. */
+void bps_job_check_ways(const struct bps_job *job, uint32_t box,
+                        struct bps_doctor_report *report)
+{
+	const struct bps_job_box *of = &job->boxes[box];
+
+	report->check = "rails";
+	for (uint32_t i = 0; i < of->n_lost; i++) {
+		const struct bps_job_way *way = &of->lost[i];
+		uint32_t first = 0, n_more = 0;
+		char more[32] = "", names[BPS_JOB_NICS * IF_NAMESIZE];
+
+		while (!are_alike(&of->lost[first], way))
+			first++;
+		for (uint32_t j = i + 1; j < of->n_lost; j++)
+			n_more += are_alike(&of->lost[j], way);
+		if (first < i || job->n_boxes < 2)
+			continue;
+		if (n_more > 0)
+			(void)snprintf(more, sizeof(more), ", nor %u more", n_more);
+		bps_doctor_found(report,
+		                 "network card %s does not reach %s of server %.160s%s: "
+		                 "%s",
+		                 way->card, way->to,
+		                 bps_job_server_answer(job, box, way->server)->name, more,
+		                 way->why);
+		bps_doctor_cost(report,
+		                "jobs leave that way out, and what it would carry "
+		                "goes by others");
+		bps_doctor_remedy(report, "mend it, or say which cards are to be used:");
+		bps_doctor_type(report, "export BPSMPI_INTERFACE=%s",
+		                others(of, way->card, names, sizeof(names)));
+	}
+}
+
 /* -- CPUs -- */
 
 /* A CPU whose core is not known is one of its own. */

@@ -210,6 +210,7 @@ static int examine_box(struct bps_job *job, uint32_t box)
 		return -ENOMEM;
 	bps_job_check_servers(job, box, &report);
 	bps_job_check_port(job, box, &report);
+	bps_job_check_ways(job, box, &report);
 	bps_job_check_link(job, box, &report);
 	bps_job_check_mtu(job, box, &report);
 	bps_job_check_binding(job, box, &report);

@@ -50,6 +50,14 @@ struct bps_job_rank {
 	uint32_t box;    /* set by rank 0 */
 };
 
+/* A way that does not carry, from a card of a box to one of a server. */
+struct bps_job_way {
+	uint32_t server; /* its number in the charter */
+	char card[IF_NAMESIZE];
+	char to[BPS_ADDR_CHARS];
+	char why[BPS_JOB_WHY_BYTES]; /* and what to do */
+};
+
 struct bps_job_box {
 	char host[BPS_JOB_HOST_BYTES];
 	const struct bps_machine *machine;    /* owned; may be NULL where a rank failed */
@@ -63,6 +71,8 @@ struct bps_job_box {
 	struct bps_doctor_server
 		*servers; /* owned: how the job's servers answered here */
 	uint32_t n_servers;
+	struct bps_job_way *lost; /* owned; of servers that other cards reach */
+	uint32_t n_lost;
 	char *findings; /* owned: the doctor's, no line is broken */
 	/* set by rank 0 */
 	uint32_t *ranks; /* [n_ranks], rising; owned */
@@ -118,6 +128,12 @@ int bps_job_look_box(const struct bps_job_charter *charter, bool variables,
  * this process ends, so that other boxes of this host find it taken, as in a job.
  */
 void bps_job_try_port(const struct bps_job_charter *charter, struct bps_job_box *box);
+
+/**
+ * bps_job_try_ways() - have @box, whose servers were asked, try the ways to them: fills
+ * in those that are lost. Return: 0 or -ENOMEM.
+ */
+int bps_job_try_ways(const struct bps_job_charter *charter, struct bps_job_box *box);
 
 /* -- measured bandwidths -- */
 
@@ -330,6 +346,8 @@ void bps_job_check_binding(const struct bps_job *job, uint32_t box,
 void bps_job_check_mtu(const struct bps_job *job, uint32_t box,
                        struct bps_doctor_report *report);
 void bps_job_check_port(const struct bps_job *job, uint32_t box,
+                        struct bps_doctor_report *report);
+void bps_job_check_ways(const struct bps_job *job, uint32_t box,
                         struct bps_doctor_report *report);
 void bps_job_check_link(const struct bps_job *job, uint32_t box,
                         struct bps_doctor_report *report);

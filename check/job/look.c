@@ -270,6 +270,8 @@ int bps_job_look_box(const struct bps_job_charter *charter, bool variables,
 	if (!r)
 		r = ask_servers(charter, ret);
 	if (!r)
+		r = bps_job_try_ways(charter, ret);
+	if (!r)
 		r = run_doctor(env, ret);
 	free(env);
 	if (r)

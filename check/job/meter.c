@@ -61,57 +61,20 @@ int bps_meter_carry(const struct bps_meter_job *job, struct bps_engine **ret,
 
 /* -- a server elsewhere -- */
 
-/* Its addresses of the kind at which it was found; none, if that is not among them. */
-static int list_addresses(const struct bps_engine_answer *answer,
-                          struct bps_card_addr *ret)
-{
-	bool found = false;
-	int n = 0;
-
-	for (uint32_t i = 0; i < answer->n_addrs; i++) {
-		const struct bps_addr *addr = &answer->addrs[i].addr;
-
-		if (addr->sa.sa_family != answer->there.sa.sa_family)
-			continue;
-		found |= bps_addr_equal(addr, &answer->there);
-		ret[n++] = answer->addrs[i];
-	}
-	return found ? n : 0;
-}
-
-static bool is_first(const struct bps_rail *rail, const struct bps_engine_answer *answer)
-{
-	struct bps_addr here = answer->here;
-
-	bps_addr_set_port(&here, 0);
-	return bps_addr_equal(&rail->from, &here) &&
-	       bps_addr_equal(&rail->to, &answer->there);
-}
-
 /* One more connection on each other card that leads there; what does not come up is
  * done without. */
 static void add_rails(const struct bps_meter_job *job, struct bps_meter *meter,
                       const char *name)
 {
 	struct bps_engine_trial trials[BPS_REACH_MAX_RAILS];
-	struct bps_card_addr there[BPS_WIRE_MAX_ADDRS];
-	struct bps_rail rails[BPS_REACH_MAX_RAILS];
-	struct bps_engine_answer answer;
-	uint32_t n_rails, n = 0;
-	int n_there;
+	struct bps_engine_ways ways;
 
-	bps_engine_ask(meter->engine, 0, &answer);
-	n_there = list_addresses(&answer, there);
-	if (n_there == 0)
-		return;
-	n_rails = bps_reach_rails(job->cards, job->n_cards, there, n_there, &answer.here,
-	                          &answer.there, rails);
-	for (uint32_t i = 0; i < n_rails; i++)
-		if (!is_first(&rails[i], &answer))
-			trials[n++] = (struct bps_engine_trial){ .name = name,
-				                                 .rail = rails[i] };
-	if (n > 0)
-		bps_engine_try(meter->engine, trials, n, PATIENCE_NS);
+	bps_engine_ways(meter->engine, 0, job->cards, job->n_cards, &ways);
+	for (uint32_t i = 0; i < ways.n_others; i++)
+		trials[i] =
+			(struct bps_engine_trial){ .name = name, .rail = ways.others[i] };
+	if (ways.n_others > 0)
+		bps_engine_try(meter->engine, trials, ways.n_others, PATIENCE_NS);
 }
 
 int bps_meter_start(const struct bps_meter_job *job, struct bps_meter *meter,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "check/job/impl.h"
+#include "transport/reach.h"
 
 #define MOST_TEXT (1u << 20) /* settings of a rank, findings of a box */
 
@@ -73,6 +74,14 @@ static void carry_server(struct bps_parcel *p, struct bps_doctor_server *server)
 	server->answer = (enum bps_doctor_answer)answer;
 }
 
+static void carry_way(struct bps_parcel *p, struct bps_job_way *way)
+{
+	bps_parcel_u32(p, &way->server, BPS_HOSTLIST_MAX - 1);
+	bps_parcel_text(p, way->card, sizeof(way->card));
+	bps_parcel_text(p, way->to, sizeof(way->to));
+	bps_parcel_text(p, way->why, sizeof(way->why));
+}
+
 /* One for each card. */
 static void carry_uses(struct bps_parcel *p, struct bps_job_box *box)
 {
@@ -101,6 +110,13 @@ static void carry_box(struct bps_parcel *p, struct bps_job_box *box)
 	                 sizeof(*box->servers));
 	for (uint32_t i = 0; i < box->n_servers; i++)
 		carry_server(p, &box->servers[i]);
+	bps_parcel_array(p, (void **)&box->lost, &box->n_lost,
+	                 BPS_HOSTLIST_MAX * BPS_REACH_MAX_RAILS, sizeof(*box->lost));
+	for (uint32_t i = 0; i < box->n_lost; i++)
+		carry_way(p, &box->lost[i]);
+	for (uint32_t i = 0; i < box->n_lost && !p->error; i++)
+		if (box->lost[i].server >= box->n_servers)
+			p->error = -EBADMSG;
 	bps_parcel_string(p, &box->findings, MOST_TEXT);
 }
 
@@ -120,6 +136,7 @@ void bps_job_said_deinit(struct bps_job_said *said)
 	bps_machine_free(said->box.machine);
 	free(said->box.servers);
 	free(said->box.uses);
+	free(said->box.lost);
 	free(said->box.findings);
 	free(said->box.ranks);
 	*said = (struct bps_job_said){ 0 };

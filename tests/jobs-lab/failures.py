@@ -40,7 +40,7 @@ def run_die(lab, how, handler, hosts, n_servers, kill):
     else:
         check_returned(job)
     check_report(job, victim)
-    if time.monotonic() - killed > TIMEOUT_S + 8:
+    if time.monotonic() - killed > TIMEOUT_S + 20:  # of a minute and a half
         raise CaseError("it took %.1f s" % (time.monotonic() - killed))
     check_others(lab, servers, victim)
 
@@ -241,7 +241,7 @@ def worker(mode, hosts, victim):
             if job.wait(45) == 0 or not job.output.find("signal 9") or job.ours():
                 raise CaseError("status %d:\n%s" % (job.status, job.said()))
             took[preload] = time.monotonic() - killed
-        if took[True] > took[False] + 4:
+        if took[True] > 3 * took[False] + 4:
             raise CaseError("it took %.1f s, native %.1f s" % (took[True], took[False]))
         left = [x for x in programs(lab) if not gone(x)]
         if left or traces(lab) - before:

@@ -190,6 +190,12 @@ class Job:
             self.check_counters()
         return self
 
+    def check_time(self, usual, more):
+        """It took at most `more` seconds more than a job that nothing is wrong with, as
+        far as a machine that is busy with other things can tell."""
+        if self.seconds > 3 * usual.seconds + more:
+            raise CaseError("it took %.1f s, else %.1f s" % (self.seconds, usual.seconds))
+
     def check_counters(self, taken=True):
         """On each rank the library took what the program says it should have."""
         done = self.output.find(r"^rank (\d+) done allreduce=(\d+) bcast=(\d+)")

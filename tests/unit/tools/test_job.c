@@ -499,6 +499,31 @@ static void a_port_that_is_taken(void **state)
 	                         "h2");
 }
 
+/* Of one card, for one reason: one finding, that counts the others. */
+static void ways_that_are_lost(void **state)
+{
+	struct bps_job_way ways[] = {
+		{ 0, "eth1", "10.1.0.9:7000", "no answer" },
+		{ 1, "eth1", "10.1.0.10:7000", "no answer" },
+		{ 1, "eth2", "10.2.0.10:7000", "no answer" },
+	};
+
+	(void)strcpy(boxes[1].nics[1], "eth1");
+	boxes[1].n_nics = 2;
+	boxes[1].lost = ways;
+	boxes[1].n_lost = 2;
+	assert_finding("h2, rails: network card eth1 does not reach 10.1.0.9:7000 of "
+	               "server s1:7000, nor 1 more: no answer",
+	               "export BPSMPI_INTERFACE=eth0");
+	tear_down(NULL);
+	set_up(NULL);
+	boxes[1].lost = ways;
+	boxes[1].n_lost = 3;
+	assert_int_equal(examine(), 2);
+	tear_down(NULL);
+	set_up(NULL);
+}
+
 /* A half: the box's bound 1 / (B/2) against 1.2 / B, as if it were as fast. */
 static void a_slow_card(void **state)
 {
@@ -687,6 +712,7 @@ int main(void)
 		TEST(servers_need_memory_for_windows),
 		TEST(what_keeps_the_library_out_is_found),
 		TEST(a_port_that_is_taken),
+		TEST(ways_that_are_lost),
 		TEST(a_slow_card),
 		TEST(a_link_that_is_said_to_be_slow),
 		TEST(bound_ranks),

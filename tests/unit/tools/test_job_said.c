@@ -111,6 +111,10 @@ static struct bps_job_said make_said(void)
 		.left_bytes = 90,
 	};
 	said.box.inside = true;
+	said.box.lost = array(1, sizeof(struct bps_job_way));
+	said.box.n_lost = 1;
+	said.box.lost[0] =
+		(struct bps_job_way){ 0, "eth1", "10.1.0.9:7000", "no answer" };
 	said.box.port_error = EADDRINUSE;
 	(void)strcpy(said.box.port_at, "10.0.0.1:7000");
 	return said;
@@ -173,6 +177,11 @@ static void all_arrives(void **state)
 	assert_string_equal(got.box.host, "cpu7");
 	assert_int_equal(got.box.n_nics, 2);
 	assert_string_equal(got.box.nics[1], "eth1");
+	assert_int_equal(got.box.n_lost, 1);
+	assert_int_equal(got.box.lost[0].server, 0);
+	assert_string_equal(got.box.lost[0].card, "eth1");
+	assert_string_equal(got.box.lost[0].to, "10.1.0.9:7000");
+	assert_string_equal(got.box.lost[0].why, "no answer");
 	assert_int_equal(got.box.port_error, EADDRINUSE);
 	assert_string_equal(got.box.port_at, "10.0.0.1:7000");
 	assert_int_equal(got.box.n_uses, 1);
