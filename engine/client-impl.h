@@ -9,7 +9,6 @@
 #include "engine/client.h"
 
 #define BPS_NO_SLOT UINT32_MAX
-#define BPS_NOBODY  UINT32_MAX
 
 /* A slot of the window that a server granted a connection, and the push in it. */
 struct bps_push {
@@ -62,8 +61,7 @@ struct bps_uplink {
 struct bps_rails {
 	struct bps_client *client;
 	uint32_t server;
-	uint32_t
-		carrier; /* world rank of the process that it is part of, or BPS_NOBODY */
+	bool carried; /* it is part of another process of the job */
 	struct bps_uplink *uplinks[BPS_WIRE_MAX_CONNECTIONS];
 	uint32_t n; /* the first of them, which are used */
 	uint32_t
@@ -93,15 +91,14 @@ struct bps_op_lane {
 };
 
 /*
- * A leader that lost its connection to a server, or to whose own server we lost ours. The
- * groups that need it end after a grace: time for the launcher's own message to come
- * first.
+ * A process of the job is gone, it seems: a leader that lost its connection to a server,
+ * or one to whose own server we lost ours. The groups that need it end after a grace,
+ * time for the launcher's own message to come first.
  */
 struct bps_lost {
 	struct bps_list link;
-	uint32_t peer;
-	const struct bps_uplink
-		*uplink; /* to its server; NULL: by another server's word */
+	const struct bps_uplink *uplink; /* to its server; NULL: see peer */
+	uint32_t peer;                   /* the leader */
 	uint64_t at_ns;
 	bool over; /* the grace is */
 	struct bps_reason reason;
@@ -114,7 +111,7 @@ struct bps_client {
 	uint32_t n_rails;
 	struct bps_list groups;
 	struct bps_list lost; /* struct bps_lost */
-	uint64_t now_ns;
+	uint64_t now_ns, ticked_ns;
 };
 
 /* -- client.c -- */
@@ -136,11 +133,16 @@ struct bps_group *bps_client_group(struct bps_client *client, uint64_t id);
 void bps_group_break(struct bps_client *client, struct bps_group *group,
                      const struct bps_reason *reason, const char *text);
 
+/** bps_client_now() - the time; that of the last tick where there is no clock. */
+uint64_t bps_client_now(struct bps_client *client);
+
 /**
  * bps_client_server_died() - @uplink is dead now: groups that need its server end, at
- * once or after the grace of its carrier.
+ * once or, where that is part of a process of the job, and there was a connection, after
+ * the grace.
  */
-void bps_client_server_died(struct bps_client *client, const struct bps_uplink *uplink);
+void bps_client_server_died(struct bps_client *client, const struct bps_uplink *uplink,
+                            bool was_open);
 
 /** bps_client_leader_lost() - the leader of world rank @peer is gone. 0 or -ENOMEM. */
 int bps_client_leader_lost(struct bps_client *client, uint32_t peer,
@@ -190,8 +192,9 @@ void bps_uplink_free(struct bps_uplink *uplink);
 void bps_uplink_cancel(struct bps_uplink *uplink, uint64_t id, const char *text);
 /** bps_uplink_silence() - why @uplink, not welcomed yet, may hear nothing; static. */
 const char *bps_uplink_silence(const struct bps_uplink *uplink);
-/** bps_uplink_tick() - find out whether it is silent; ask it what it waits for. */
-void bps_uplink_tick(struct bps_uplink *uplink);
+/** bps_uplink_tick() - find out whether it is silent; ask it what it waits for. @stopped:
+ * this process did not run since the last one, so nobody could be heard. */
+void bps_uplink_tick(struct bps_uplink *uplink, bool stopped);
 
 /* -- push.c -- */
 

@@ -12,7 +12,10 @@
 #include "engine/server.h"
 
 /* From the loss of another process of the job to the end of the groups that need it. */
-#define GRACE_NS (2 * BPS_NS_PER_S)
+#define GRACE_NS (4 * BPS_NS_PER_S)
+
+/* Ticks that lie further apart: this process did not run meanwhile. */
+#define STOPPED_NS (2 * BPS_NS_PER_S)
 
 void bps_reason_set(struct bps_reason *reason, int error, const char *format, ...)
 {
@@ -27,6 +30,13 @@ void bps_reason_set(struct bps_reason *reason, int error, const char *format, ..
 const char *bps_coll_name(uint32_t coll)
 {
 	return coll == BPS_BCAST ? "MPI_Bcast" : "MPI_Allreduce";
+}
+
+uint64_t bps_client_now(struct bps_client *client)
+{
+	if (client->config.clock)
+		client->now_ns = client->config.clock(client->config.clock_owner);
+	return client->now_ns;
 }
 
 /* -- ops -- */
@@ -205,8 +215,10 @@ static void break_lost(struct bps_client *client, const struct bps_lost *lost)
 {
 	struct bps_group *group;
 
-	if (lost->uplink)
+	if (lost->uplink) {
 		break_users(client, lost->uplink);
+		return;
+	}
 again:
 	BPS_LIST_FOREACH(group, &client->groups, link)
 	{
@@ -217,46 +229,44 @@ again:
 	}
 }
 
-static struct bps_lost *find_lost(const struct bps_client *client, uint32_t peer)
+/* @uplink: of a server that is lost; NULL: the leader @peer is. */
+static struct bps_lost *find_lost(const struct bps_client *client,
+                                  const struct bps_uplink *uplink, uint32_t peer)
 {
 	struct bps_lost *lost;
 
 	BPS_LIST_FOREACH(lost, &client->lost, link)
 	{
-		if (lost->peer == peer)
+		if (lost->uplink == uplink && (uplink || lost->peer == peer))
 			return lost;
 	}
 	return NULL;
 }
 
-/* Return: the record of @peer's loss, new where there was none; NULL: no memory. */
-static struct bps_lost *get_lost(struct bps_client *client, uint32_t peer,
-                                 const struct bps_reason *reason)
+static int add_lost(struct bps_client *client, const struct bps_uplink *uplink,
+                    uint32_t peer, const struct bps_reason *reason)
 {
-	struct bps_lost *lost = find_lost(client, peer);
+	struct bps_lost *lost;
 
-	if (lost)
-		return lost;
+	if (find_lost(client, uplink, peer))
+		return 0;
 	lost = calloc(1, sizeof(*lost));
 	if (!lost)
-		return NULL;
+		return -ENOMEM;
+	lost->uplink = uplink;
 	lost->peer = peer;
-	lost->at_ns = client->now_ns;
+	lost->at_ns = bps_client_now(client);
 	lost->reason = *reason;
 	bps_list_push_back(&client->lost, &lost->link);
-	return lost;
+	return 0;
 }
 
-void bps_client_server_died(struct bps_client *client, const struct bps_uplink *uplink)
+void bps_client_server_died(struct bps_client *client, const struct bps_uplink *uplink,
+                            bool was_open)
 {
-	uint32_t carrier = uplink->rails->carrier;
-	struct bps_lost *lost = NULL;
+	bool waits = was_open && uplink->rails->carried;
 
-	if (carrier != BPS_NOBODY)
-		lost = get_lost(client, carrier, &uplink->reason);
-	if (lost && !lost->uplink)
-		lost->uplink = uplink;
-	if (!lost || lost->over)
+	if (!waits || add_lost(client, uplink, 0, &uplink->reason) < 0)
 		break_users(client, uplink);
 }
 
@@ -265,7 +275,7 @@ int bps_client_leader_lost(struct bps_client *client, uint32_t peer,
 {
 	if (peer >= client->config.n_peers)
 		return -EBADMSG;
-	return get_lost(client, peer, reason) ? 0 : -ENOMEM;
+	return add_lost(client, NULL, peer, reason);
 }
 
 /* What happened before this group had an op: it finds out now. */
@@ -278,13 +288,15 @@ static void check_group(struct bps_client *client, struct bps_group *group)
 		const struct bps_uplink *uplink =
 			bps_rails_worst(client->rails[group->servers[s]]);
 
-		lost = find_lost(client, uplink->rails->carrier);
-		if (uplink->state == BPS_UPLINK_DEAD && (!lost || lost->over))
+		if (uplink->state != BPS_UPLINK_DEAD)
+			continue;
+		lost = find_lost(client, uplink, 0);
+		if (!lost || lost->over)
 			group_fail(client, group, &uplink->reason, NULL);
 	}
 	BPS_LIST_FOREACH(lost, &client->lost, link)
 	{
-		if (lost->over && group->broken.error == 0 &&
+		if (lost->over && !lost->uplink && group->broken.error == 0 &&
 		    group_has_leader(group, lost->peer))
 			group_fail(client, group, &lost->reason, NULL);
 	}
@@ -386,12 +398,12 @@ int bps_client_attach(struct bps_client *client, uint32_t server, struct bps_con
 	return bps_rails_add(client->rails[server], conn, name, fill_bytes);
 }
 
-void bps_client_carried(struct bps_client *client, uint32_t server, uint32_t rank)
+void bps_client_carried(struct bps_client *client, uint32_t server)
 {
 	struct bps_rails *rails = find_rails(client, server);
 
 	if (rails)
-		rails->carrier = rank;
+		rails->carried = true;
 }
 
 void bps_client_keep(struct bps_client *client, uint32_t server, uint32_t n)
@@ -568,13 +580,14 @@ void bps_op_ready(struct bps_client *client, struct bps_op *op, uint64_t n_ready
 
 void bps_client_tick(struct bps_client *client, uint64_t now_ns)
 {
+	bool stopped = now_ns - client->ticked_ns > STOPPED_NS;
 	struct bps_lost *lost;
 	uint32_t i, j;
 
-	client->now_ns = now_ns;
+	client->now_ns = client->ticked_ns = now_ns;
 	for (i = 0; i < client->n_rails; i++) {
 		for (j = 0; client->rails[i] && j < client->rails[i]->n; j++)
-			bps_uplink_tick(client->rails[i]->uplinks[j]);
+			bps_uplink_tick(client->rails[i]->uplinks[j], stopped);
 	}
 	BPS_LIST_FOREACH(lost, &client->lost, link)
 	{

@@ -38,7 +38,8 @@ struct bps_client_config {
 	uint32_t slot_bytes; /* largest partition */
 	uint32_t n_slots;    /* partitions that may be unanswered at one server, >= 1 */
 	uint64_t timeout_ns; /* a server that says nothing for so long is dead */
-	/* monotonic, for bps_client_load(); NULL: nothing is measured */
+	/* monotonic; NULL: nothing is measured for bps_client_load(), and it is the time
+	 * of the last tick */
 	uint64_t (*clock)(void *owner);
 	void *clock_owner;
 };
@@ -143,11 +144,10 @@ int bps_client_attach(struct bps_client *client, uint32_t server, struct bps_con
                       const char *name, uint32_t fill_bytes);
 
 /**
- * bps_client_carried() - server @server is part of the process of world rank @rank. That
- * it died is told a little later: what ends an MPI process is the launcher's to say
- * first.
+ * bps_client_carried() - server @server is part of another process of the job. That it
+ * died is told a little later: what ends an MPI process is the launcher's to say first.
  */
-void bps_client_carried(struct bps_client *client, uint32_t server, uint32_t rank);
+void bps_client_carried(struct bps_client *client, uint32_t server);
 
 /**
  * bps_client_keep() - close the connections to server @server but for the first @n, at

@@ -103,8 +103,8 @@ static int greet_server(struct bps_engine *engine, const struct bps_engine_serve
 	for (i = bps_client_n_connections(engine->client, number); i < wanted && r == 0;
 	     i++)
 		r = greet_one(engine, server, number, i);
-	if (server->carrier)
-		bps_client_carried(engine->client, number, *server->carrier);
+	if (server->carried)
+		bps_client_carried(engine->client, number);
 	bps_client_keep(engine->client, number, wanted);
 	/* Those that were tried in vain count too: a few less then. */
 	return r == -ENOSPC ? 0 : r;

@@ -431,6 +431,30 @@ int bps_engine_serve(struct bps_engine *engine, const struct bps_addr *addrs, in
 	return serve.r;
 }
 
+struct listeners {
+	struct bps_addr *ret;
+	uint32_t n, max;
+};
+
+static void do_listening(struct bps_engine *engine, void *arg)
+{
+	struct listeners *listeners = arg;
+	int i;
+
+	for (i = 0; i < engine->n_listeners && listeners->n < listeners->max; i++)
+		listeners->ret[listeners->n++] =
+			*bps_tcp_listener_addr(engine->listeners[i]);
+}
+
+uint32_t bps_engine_listening(struct bps_engine *engine, struct bps_addr *ret,
+                              uint32_t max)
+{
+	struct listeners listeners = { .ret = ret, .max = max };
+
+	bps_engine_call(engine, do_listening, &listeners);
+	return listeners.n;
+}
+
 /* -- groups -- */
 
 struct join {

@@ -35,7 +35,7 @@ struct bps_engine_server {
 	const struct bps_addr *source; /* of the connections; NULL: by route */
 	const struct bps_rail *rails; /* instead of both, taken in turn; each was tried */
 	uint32_t n_rails;             /* 0: none is known yet */
-	const uint32_t *carrier;      /* world rank; NULL: it is a process of its own */
+	bool carried;                 /* it is part of another process of the job */
 	bool local;                   /* the one that this process carries */
 	uint32_t n_connections;       /* on each rail; where it is local, there is one */
 };
@@ -93,6 +93,11 @@ void bps_engine_stop(struct bps_engine *engine);
  */
 int bps_engine_serve(struct bps_engine *engine, const struct bps_addr *addrs, int n_addrs,
                      struct bps_addr *ret_addr);
+
+/** bps_engine_listening() - where that server listens, ports filled in. @ret: room for
+ * @max. Return: how many, 0 where there is none. */
+uint32_t bps_engine_listening(struct bps_engine *engine, struct bps_addr *ret,
+                              uint32_t max);
 
 /**
  * bps_engine_connect() - greet @servers, which get the numbers 0 to @n - 1: make as many

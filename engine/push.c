@@ -84,7 +84,7 @@ static struct bps_push *slot_take(struct bps_uplink *uplink)
 	push->sending = push->unanswered = true;
 	uplink->n_sending++;
 	if (uplink->n_unanswered++ == 0)
-		uplink->heard_ns = uplink->client->now_ns;
+		uplink->heard_ns = bps_client_now(uplink->client);
 	uplink->rails->n_unanswered++;
 	note_full(uplink->rails);
 	return push;

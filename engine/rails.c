@@ -20,7 +20,6 @@ int bps_rails_new(struct bps_client *client, uint32_t server,
 		return -ENOMEM;
 	rails->client = client;
 	rails->server = server;
-	rails->carrier = BPS_NOBODY;
 	bps_list_init(&rails->lanes);
 	*ret_rails = rails;
 	return 0;

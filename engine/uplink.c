@@ -312,7 +312,7 @@ static int on_message(void *owner, const struct bps_wire_hdr *hdr)
 {
 	struct bps_uplink *uplink = owner;
 
-	uplink->heard_ns = uplink->client->now_ns;
+	uplink->heard_ns = bps_client_now(uplink->client);
 	switch (hdr->type) {
 	case BPS_WIRE_ANSWER:
 		return take_answer(uplink, hdr);
@@ -338,7 +338,7 @@ static void on_up(void *owner)
 	struct bps_uplink *uplink = owner;
 
 	uplink->up = true;
-	uplink->heard_ns = uplink->client->now_ns;
+	uplink->heard_ns = bps_client_now(uplink->client);
 }
 
 /* Whether another connection to the server goes from or to another address. */
@@ -377,8 +377,10 @@ static const char *fate(const struct bps_uplink *uplink, char *buf, size_t bytes
 
 static void die(struct bps_uplink *uplink)
 {
+	bool open = uplink->state == BPS_UPLINK_OPEN;
+
 	uplink->state = BPS_UPLINK_DEAD;
-	bps_client_server_died(uplink->client, uplink);
+	bps_client_server_died(uplink->client, uplink, open);
 }
 
 static const char *explain_down(int error)
@@ -548,14 +550,14 @@ static bool waits_for_server(const struct bps_uplink *uplink)
 	return uplink->state == BPS_UPLINK_OPEN && uplink->n_unanswered > 0;
 }
 
-void bps_uplink_tick(struct bps_uplink *uplink)
+void bps_uplink_tick(struct bps_uplink *uplink, bool stopped)
 {
 	const struct bps_client *client = uplink->client;
 	uint64_t ping_ns = client->config.timeout_ns / 4, silent_ns;
 
 	if (!uplink->conn || !waits_for_server(uplink))
 		return;
-	if (uplink->heard_ns == 0)
+	if (uplink->heard_ns == 0 || stopped)
 		uplink->heard_ns = client->now_ns;
 	if (ping_ns > PING_NS)
 		ping_ns = PING_NS;

@@ -218,9 +218,7 @@ int bps_servers_greet(struct bps_job *job, uint32_t server, uint32_t n_connectio
 			.source = bps_servers_source(job, &job->servers[i]),
 			.rails = job->servers[i].rails,
 			.n_rails = job->servers[i].n_rails,
-			.carrier = i < job->hosts.n_hosts
-			                   ? NULL
-			                   : &job->boxes.leader[i - job->hosts.n_hosts],
+			.carried = i >= job->hosts.n_hosts && !job->servers[i].local,
 			.local = job->servers[i].local,
 			.n_connections = server == BPS_SERVERS_ALL || server == i
 			                         ? n_connections

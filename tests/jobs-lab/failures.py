@@ -97,6 +97,28 @@ def pause(lab):
     job.check("2 dedicated")
 
 
+def suspended(mode):
+    """All ranks stand still for longer than the timeout, as a batch system has it."""
+    def case(lab):
+        env, kind = MODES[mode]
+        serve(lab, env)
+        # A slow link: ranks are stopped while they wait for it.
+        lab.change("h2", "--rate", "200mbit")
+        try:
+            job = lab.job("h1:1,h2:1,h3:1", "sums", "-t", "12", str(8 << 20),
+                          env={**env, "BPSMPI_TIMEOUT_S": "3"})
+            pids = job.pids().values()
+            time.sleep(1)
+            for number in (signal.SIGSTOP, signal.SIGCONT):
+                for pid in pids:
+                    os.kill(pid, number)
+                time.sleep(5)
+            job.check(kind, quiet=False)
+        finally:
+            lab.change("h2", "--rate", "none")
+    return case
+
+
 DROP = "for c in INPUT OUTPUT; do iptables -%s $c -j DROP || exit; done"
 
 
@@ -308,6 +330,8 @@ CASES = [
      die(signal.SIGSTOP, "fatal", "h1:1,h2:1", 1)),
     ("a server dies while a rank is missing", silent_rank_at_server),
     ("servers and ranks that pause", pause),
+    ("a job that is suspended, colocated", suspended("colocated")),
+    ("a job that is suspended, two servers", suspended("two servers")),
     ("a server is unplugged, killed for the job", unplugged(0)),
     ("a server is unplugged for 2 s", unplugged(2)),
     ("C07 idle, and a late rank of another box",

@@ -345,7 +345,7 @@ static void member_attach(struct bps_sim_member *member)
 		if (bps_client_attach(member->client, s, conn, server->name, 0) < 0)
 			abort();
 		if (!job->config.servers)
-			bps_client_carried(member->client, s, job->members[s].first_rank);
+			bps_client_carried(member->client, s);
 	}
 }
 

@@ -230,21 +230,27 @@ static void attach(struct bench *bench, uint32_t n)
 	assert_int_equal(bps_client_n_connections(bench->client, 0), n);
 }
 
-static void open_bench(struct bench *bench, uint32_t n_connections)
-{
-	const struct bps_client_config config = {
-		.n_peers = 1,
-		.host = "h",
-		.slot_bytes = SLOT_BYTES,
-		.n_slots = N_SLOTS,
-		.timeout_ns = 60 * BPS_NS_PER_S,
-	};
+static const struct bps_client_config usual = {
+	.n_peers = 1,
+	.host = "h",
+	.slot_bytes = SLOT_BYTES,
+	.n_slots = N_SLOTS,
+	.timeout_ns = 60 * BPS_NS_PER_S,
+};
 
+static void open_bench_as(struct bench *bench, uint32_t n_connections,
+                          const struct bps_client_config *config)
+{
 	memset(bench, 0, sizeof(*bench));
 	n_landed = 0;
 	finished = false;
-	assert_int_equal(bps_client_new(&config, &bench->client), 0);
+	assert_int_equal(bps_client_new(config, &bench->client), 0);
 	attach(bench, n_connections);
+}
+
+static void open_bench(struct bench *bench, uint32_t n_connections)
+{
+	open_bench_as(bench, n_connections, &usual);
 }
 
 /* An op of @n_parts parts, all ready. */
@@ -488,6 +494,13 @@ static void another_server_is_not_the_same(void **state)
 	close_bench(&bench);
 }
 
+/* Whoever is told the time less often did not run meanwhile. */
+static void pass(struct bps_client *client, uint64_t from_s, uint64_t to_s)
+{
+	while (++from_s <= to_s)
+		bps_client_tick(client, from_s * BPS_NS_PER_S);
+}
+
 /* The 8 s of a HELLO that does not arrive: 10 s are all that a server gives it. */
 static void a_hello_that_is_lost_is_given_up(void **state)
 {
@@ -507,7 +520,7 @@ static void a_hello_that_is_lost_is_given_up(void **state)
 	assert_int_equal(bps_client_look(bench.client, 0, 1, &look), 0);
 	assert_non_null(strstr(look.silence, "is it stopped?"));
 	bench.fakes[1].counts = (struct bps_conn_counts){ .n_sent = 10, .n_unacked = 10 };
-	bps_client_tick(bench.client, 10 * BPS_NS_PER_S);
+	pass(bench.client, 1, 10);
 	assert_int_equal(bps_client_status(bench.client, 0, NULL), -EINPROGRESS);
 	bench.fakes[1].counts.n_resent = 3;
 	assert_int_equal(bps_client_look(bench.client, 0, 1, &look), 0);
@@ -563,6 +576,75 @@ static void a_way_that_breaks_is_named(void **state)
 	assert_non_null(strstr(text, "server s died (it cannot be reached"));
 }
 
+/* One more connection to a server of the job that fails, and is dropped, ends nothing. */
+static void a_trial_that_fails_is_no_loss(void **state)
+{
+	struct bench bench;
+
+	(void)state;
+	open_bench(&bench, 2);
+	bps_client_carried(bench.client, 0);
+	welcome(&bench.fakes[0]);
+	bench.fakes[1].conn.events->down(bench.fakes[1].conn.owner, -ECONNREFUSED);
+	bps_client_drop(bench.client, 0, 1);
+	start(&bench, 4, 2);
+	pass(bench.client, 0, 20);
+	assert_false(finished);
+	close_bench(&bench);
+}
+
+static uint64_t clock_of(void *now_ns)
+{
+	return *(const uint64_t *)now_ns;
+}
+
+/* When it dies while there is nothing to do, and so no tick, the grace is as long. */
+static void a_loss_in_idle_times_has_its_grace(void **state)
+{
+	uint64_t now_ns = 100 * BPS_NS_PER_S;
+	struct bps_client_config config = usual;
+	struct bench bench;
+
+	(void)state;
+	config.clock = clock_of;
+	config.clock_owner = &now_ns;
+	open_bench_as(&bench, 1, &config);
+	bps_client_carried(bench.client, 0);
+	welcome(&bench.fakes[0]);
+	bps_client_tick(bench.client, BPS_NS_PER_S);
+	bench.fakes[0].conn.events->down(bench.fakes[0].conn.owner, 0);
+	assert_true(bps_client_busy(bench.client));
+	start(&bench, 4, 2);
+	may_fail = true;
+	pass(bench.client, 100, 103);
+	assert_false(finished);
+	pass(bench.client, 103, 105);
+	assert_true(finished);
+	may_fail = false;
+	close_bench(&bench);
+}
+
+/* Who was stopped has heard nothing, and knows nothing of the server for that. */
+static void a_stop_is_not_the_servers_silence(void **state)
+{
+	struct bench bench;
+
+	(void)state;
+	open_bench(&bench, 1);
+	welcome(&bench.fakes[0]);
+	start(&bench, 4, 2);
+	sent(&bench.fakes[0]);
+	pass(bench.client, 0, 5);
+	pass(bench.client, 1000, 1058);
+	assert_false(finished);
+	may_fail = true;
+	pass(bench.client, 1058, 1062);
+	assert_true(finished);
+	may_fail = false;
+	bench.fakes[0].n_open = 0;
+	close_bench(&bench);
+}
+
 static void there_is_a_most(void **state)
 {
 	struct bench bench;
@@ -591,6 +673,9 @@ int main(void)
 		cmocka_unit_test(another_server_is_not_the_same),
 		cmocka_unit_test(a_hello_that_is_lost_is_given_up),
 		cmocka_unit_test(a_way_that_breaks_is_named),
+		cmocka_unit_test(a_trial_that_fails_is_no_loss),
+		cmocka_unit_test(a_loss_in_idle_times_has_its_grace),
+		cmocka_unit_test(a_stop_is_not_the_servers_silence),
 		cmocka_unit_test(there_is_a_most),
 	};
 
