@@ -20,6 +20,7 @@ static const struct check {
 	{ "variables", bps_doctor_check_variables },
 	{ "interface", bps_doctor_check_interface },
 	{ "servers", bps_doctor_check_servers },
+	{ "servers", bps_doctor_check_twice },
 	{ "bridges", bps_doctor_check_bridges },
 	{ "name", bps_doctor_check_name },
 	{ "down", bps_doctor_check_down },

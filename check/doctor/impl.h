@@ -79,6 +79,8 @@ enum bps_doctor_answer {
 struct bps_doctor_server {
 	char name[264]; /* as BPSMPI_SERVERS says it, with the port */
 	uint16_t port;
+	const struct bps_addr *at; /* where to try; borrowed. NULL: by its name */
+	uint32_t n_at;             /* at most 8 */
 	enum bps_doctor_answer answer;
 	char detail[256];       /* printable; "" where the answer has none */
 	uint64_t round_trip_ns; /* from HELLO to WELCOME; 0: none came */
@@ -153,7 +155,8 @@ void bps_doctor_collect_preloads(const char *text, struct bps_doctor_facts *fact
 /**
  * bps_doctor_probe() - connect to each server, say HELLO, wait for what it says, and
  * leave: fills in the rest of each. Blocks; at most 64 sockets at once.
- * @servers: name and port are there; @hosts: what to look up, as many
+ * @servers: name and port are there, or where to try; @hosts: what to look up, as many;
+ * NULL: nothing. Those that are nowhere stay as they are.
  * Return: 0 or -ENOMEM; nothing is logged.
  */
 int bps_doctor_probe(struct bps_doctor_server *servers, const struct bps_host *hosts,
@@ -238,6 +241,9 @@ void bps_doctor_check_buffers(const struct bps_doctor_facts *facts,
                               struct bps_doctor_report *report);
 void bps_doctor_check_servers(const struct bps_doctor_facts *facts,
                               struct bps_doctor_report *report);
+/* One server that has two names. */
+void bps_doctor_check_twice(const struct bps_doctor_facts *facts,
+                            struct bps_doctor_report *report);
 
 /** bps_doctor_has_line() - whether @lines (NULL: none) has the line of @n bytes at @line.
  */

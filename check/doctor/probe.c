@@ -281,6 +281,12 @@ static void start_probe(struct probe *probe, struct bps_doctor_server *server,
 	char why[192];
 
 	*probe = (struct probe){ .server = server, .fd = -1 };
+	if (!host) {
+		probe->n_addrs = (int)server->n_at;
+		memcpy(probe->addrs, server->at, server->n_at * sizeof(*server->at));
+		dial(probe);
+		return;
+	}
 	probe->n_addrs = bps_addr_resolve(host->name, host->port, probe->addrs, 8, why,
 	                                  sizeof(why));
 	if (probe->n_addrs < 0)
@@ -300,7 +306,8 @@ int bps_doctor_probe(struct bps_doctor_server *servers, const struct bps_host *h
 		uint32_t n = n_servers - at < BATCH ? n_servers - at : BATCH;
 
 		for (uint32_t i = 0; i < n; i++)
-			start_probe(&probes[i], &servers[at + i], &hosts[at + i]);
+			start_probe(&probes[i], &servers[at + i],
+			            hosts ? &hosts[at + i] : NULL);
 		run_probes(probes, n);
 	}
 	free(probes);

@@ -145,6 +145,27 @@ static void report_servers(const struct bps_doctor_facts *facts, uint32_t first,
 		bps_doctor_type(report, "%s%u%s", type[0], server->port, type[1]);
 }
 
+void bps_doctor_check_twice(const struct bps_doctor_facts *facts,
+                            struct bps_doctor_report *report)
+{
+	for (uint32_t i = 1; i < facts->n_servers; i++) {
+		const struct bps_doctor_server *server = &facts->servers[i];
+		uint32_t first = 0;
+
+		while (first < i && facts->servers[first].id != server->id)
+			first++;
+		if (first == i || server->id == 0)
+			continue;
+		bps_doctor_found(report, "%.160s and %.160s are one and the same server",
+		                 facts->servers[first].name, server->name);
+		bps_doctor_cost(report,
+		                "it takes a job once: jobs run without bytepsmpi");
+		bps_doctor_remedy(report,
+		                  "leave one of them out of BPSMPI_SERVERS. Where "
+		                  "a name leads says getent ahosts NAME.");
+	}
+}
+
 void bps_doctor_check_servers(const struct bps_doctor_facts *facts,
                               struct bps_doctor_report *report)
 {

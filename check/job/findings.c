@@ -210,6 +210,7 @@ static int examine_box(struct bps_job *job, uint32_t box)
 		return -ENOMEM;
 	bps_job_check_servers(job, box, &report);
 	bps_job_check_port(job, box, &report);
+	bps_job_check_boxes(job, box, &report);
 	bps_job_check_ways(job, box, &report);
 	bps_job_check_link(job, box, &report);
 	bps_job_check_mtu(job, box, &report);
@@ -221,15 +222,15 @@ static int examine_box(struct bps_job *job, uint32_t box)
 static int examine_rest(struct bps_job *job)
 {
 	struct bps_doctor_report report = { .host = "job", .check = "settings" };
-	char *text = NULL, why[BPS_JOB_WHY_BYTES];
+	char *text = NULL;
 	size_t bytes;
 
-	if (job->findings.n > 0 || bps_job_runs(job, why, sizeof(why)))
+	if (job->plan.runs || (job->plan.told && job->findings.n > 0))
 		return 0;
 	report.out = open_memstream(&text, &bytes);
 	if (!report.out)
 		return -ENOMEM;
-	bps_doctor_found(&report, "%s", why);
+	bps_doctor_found(&report, "%s", job->plan.why);
 	bps_doctor_cost(&report, "all ranks run without bytepsmpi");
 	bps_doctor_remedy(&report,
 	                  "where that is not meant so, mend it. What is set, and "

@@ -50,9 +50,15 @@ struct bps_job_rank {
 	uint32_t box;    /* set by rank 0 */
 };
 
+/* A box that does not answer as a server. */
+struct bps_job_deaf {
+	uint32_t box;
+	uint32_t answer; /* enum bps_doctor_answer */
+};
+
 /* A way that does not carry, from a card of a box to one of a server. */
 struct bps_job_way {
-	uint32_t server; /* its number in the charter */
+	uint32_t server; /* of the charter, or behind these of a box */
 	char card[IF_NAMESIZE];
 	char to[BPS_ADDR_CHARS];
 	char why[BPS_JOB_WHY_BYTES]; /* and what to do */
@@ -63,9 +69,11 @@ struct bps_job_box {
 	const struct bps_machine *machine;    /* owned; may be NULL where a rank failed */
 	char nics[BPS_JOB_NICS][IF_NAMESIZE]; /* that the job can use, the best first */
 	uint32_t n_nics;
-	bool inside;                  /* loopback alone: no other box reaches it */
-	uint32_t port_error;          /* errno of the port of BPSMPI_PORT; 0 */
-	char port_at[BPS_ADDR_CHARS]; /* where that was */
+	bool inside;         /* loopback alone: no other box reaches it */
+	uint32_t port_error; /* errno of the port of BPSMPI_PORT; 0 */
+	struct bps_job_deaf
+		*deaf; /* owned: boxes whose servers are not there for this one */
+	uint32_t n_deaf;
 	uint32_t *uses; /* [machine->n_nics], enum bps_box_use of each; owned */
 	uint32_t n_uses;
 	struct bps_doctor_server
@@ -122,18 +130,6 @@ int bps_job_look_rank(const struct bps_mpi *mpi, struct bps_job_rank *ret);
  */
 int bps_job_look_box(const struct bps_job_charter *charter, bool variables,
                      struct bps_job_box *ret, char *ret_why, size_t why_bytes);
-
-/**
- * bps_job_try_port() - fill in what @box has of a port. What could be had is held until
- * this process ends, so that other boxes of this host find it taken, as in a job.
- */
-void bps_job_try_port(const struct bps_job_charter *charter, struct bps_job_box *box);
-
-/**
- * bps_job_try_ways() - have @box, whose servers were asked, try the ways to them: fills
- * in those that are lost. Return: 0 or -ENOMEM.
- */
-int bps_job_try_ways(const struct bps_job_charter *charter, struct bps_job_box *box);
 
 /* -- measured bandwidths -- */
 
@@ -205,6 +201,7 @@ struct bps_job_link {
 struct bps_job_plan {
 	bool made; /* there are two boxes or more */
 	bool runs; /* the library carries a job that is started like this one */
+	bool told; /* it does not, and a check of its own says why */
 	char why[BPS_JOB_WHY_BYTES]; /* it does not; "" */
 	bool known;                  /* bandwidths are; else all are taken as alike */
 	double *shares; /* owned: [n_servers + n_boxes], as engine/shares.h has them */
@@ -266,6 +263,14 @@ int bps_job_tell(struct bps_job *job, char *ret_why, size_t why_bytes);
 int bps_job_gather(struct bps_job *job, struct bps_job_said *said);
 
 /**
+ * bps_job_try_ways() - have boxes carry servers where a job would, greet all servers, and
+ * try the ways to them. Collective.
+ * @box: this rank's, where it is its first one and has looked; else NULL: what is lost,
+ * and which cards are used, is filled in
+ */
+void bps_job_try_ways(struct bps_job *job, struct bps_job_box *box);
+
+/**
  * bps_job_measure() - fill job->rates. Collective.
  * @servers: how they answered this rank's box, where it is its first one; else NULL
  */
@@ -303,8 +308,9 @@ bool bps_job_is_slow(const struct bps_job_link *link, double usual);
 int bps_job_make_plan(struct bps_job *job);
 
 /** bps_job_runs() - whether the library carries a job that is started like this one; why
- * not, in words that go on a sentence. */
-bool bps_job_runs(const struct bps_job *job, char *ret_why, size_t why_bytes);
+ * not, in words that go on a sentence, and whether a check of its own reports that. */
+bool bps_job_runs(const struct bps_job *job, char *ret_why, size_t why_bytes,
+                  bool *ret_told);
 
 /** bps_job_slower() - how many times as long an allreduce takes because box @box is as
  * slow as it is, not as fast as @bytes_per_s; 1 where there is no plan. */
@@ -347,6 +353,8 @@ void bps_job_check_mtu(const struct bps_job *job, uint32_t box,
                        struct bps_doctor_report *report);
 void bps_job_check_port(const struct bps_job *job, uint32_t box,
                         struct bps_doctor_report *report);
+void bps_job_check_boxes(const struct bps_job *job, uint32_t box,
+                         struct bps_doctor_report *report);
 void bps_job_check_ways(const struct bps_job *job, uint32_t box,
                         struct bps_doctor_report *report);
 void bps_job_check_link(const struct bps_job *job, uint32_t box,
@@ -365,6 +373,11 @@ char *bps_job_fold_names(const char *const *names, uint32_t n, char *ret,
  */
 bool bps_job_other_server(const struct bps_job *job, uint32_t box, uint32_t server,
                           uint32_t *ret_first);
+
+/** bps_job_same_server() - whether server @server is for @box one that it has already,
+ * which is *@ret_first then. */
+bool bps_job_same_server(const struct bps_job *job, uint32_t box, uint32_t server,
+                         uint32_t *ret_first);
 
 /** bps_job_lacks_memory() - whether server @server said that it has not the memory for
  * the windows of all boxes. */

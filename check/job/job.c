@@ -68,6 +68,7 @@ static int gather(struct bps_job *job)
 
 	if (r == 0)
 		look(job, &said);
+	bps_job_try_ways(job, said.has_box ? &said.box : NULL);
 	r = share(job, bps_job_gather(job, &said));
 	if (r == 0 && job->charter.measure)
 		bps_job_measure(job, said.box.servers);

@@ -264,13 +264,10 @@ int bps_job_look_box(const struct bps_job_charter *charter, bool variables,
 	if (!r)
 		r = describe(ret);
 	look_for_nics(charter->interface, ret);
-	bps_job_try_port(charter, ret);
 	if (!r)
 		r = look_for_uses(charter, ret);
 	if (!r)
 		r = ask_servers(charter, ret);
-	if (!r)
-		r = bps_job_try_ways(charter, ret);
 	if (!r)
 		r = run_doctor(env, ret);
 	free(env);

@@ -154,7 +154,6 @@ static int solve(struct bps_job *job)
 	plan->slowest_s = plan->ring_s * n / (2 * (n - 1));
 	plan->known = fastest(job, false) > 0;
 	plan->made = true;
-	plan->runs = bps_job_runs(job, plan->why, sizeof(plan->why));
 	return 0;
 }
 
@@ -170,6 +169,7 @@ int bps_job_make_plan(struct bps_job *job)
 	plan->rates = calloc(n, sizeof(double));
 	if (!job->links || !plan->shares || !plan->bcast || !plan->rates)
 		return -ENOMEM;
+	plan->runs = bps_job_runs(job, plan->why, sizeof(plan->why), &plan->told);
 	find_rates(job);
 	for (uint32_t i = 0; i < n; i++) /* here servers come first */
 		plan->rates[i] =

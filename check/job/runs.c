@@ -4,67 +4,90 @@
  * MPI_Init (interpose/life.c), for all ranks alike; here it is asked of the same facts,
  * in the same order.
  */
+#include <stdarg.h>
 #include <string.h>
 
 #include "check/job/impl.h"
 #include "topology/bandwidth.h"
 
+/* What is found out. */
+struct verdict {
+	char *why;
+	size_t why_bytes;
+	bool told; /* a check of its own reports it */
+};
+
+/* Return: false. */
+static bool keeps_out(struct verdict *verdict, bool told, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static bool keeps_out(struct verdict *verdict, bool told, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(verdict->why, verdict->why_bytes, format, args);
+	va_end(args);
+	verdict->told = told;
+	return false;
+}
+
 /* Rank 0's variables rule. */
-static const char *look_at_variables(const struct bps_job *job)
+static bool look_at_variables(const struct bps_job *job, struct verdict *verdict)
 {
 	if (job->config_wrong)
-		return "a variable of rank 0 has a value that cannot be used";
+		return keeps_out(verdict, true,
+		                 "a variable of rank 0 has a value that cannot be used");
 	if (!job->config.enable)
-		return "rank 0 has BPSMPI_ENABLE=0";
+		return keeps_out(verdict, true, "rank 0 has BPSMPI_ENABLE=0");
 	if (job->servers_wrong[0])
-		return "BPSMPI_SERVERS cannot be read";
+		return keeps_out(verdict, true, "BPSMPI_SERVERS cannot be read");
 	if (job->config.mode == BPS_MODE_NEVER)
-		return "rank 0 has BPSMPI_MODE=never";
-	return "";
+		return keeps_out(verdict, false, "rank 0 has BPSMPI_MODE=never");
+	return true;
 }
 
 /* All ranks or none. */
-static const char *look_at_ranks(const struct bps_job *job)
+static bool look_at_ranks(const struct bps_job *job, struct verdict *verdict)
 {
 	for (uint32_t r = 0; r < job->size; r++)
 		if (job->ranks[r].preload != BPS_PRELOAD_CARRIED)
-			return "not all ranks carry the library";
+			return keeps_out(verdict, true,
+			                 "not all ranks carry the library");
 	for (uint32_t r = 1; r < job->size; r++)
 		if (strcmp(job->ranks[r].version, job->ranks[0].version) != 0)
-			return "ranks carry different versions of the library";
-	return "";
+			return keeps_out(verdict, true,
+			                 "ranks carry different versions of the library");
+	return true;
 }
 
 /* The first rank of each box starts its engine. */
-static bool look_at_engines(const struct bps_job *job, char *ret_why, size_t why_bytes)
+static bool look_at_engines(const struct bps_job *job, struct verdict *verdict)
 {
 	for (uint32_t b = 0; b < job->n_boxes; b++) {
 		const struct bps_job_box *box = &job->boxes[b];
 
 		if (box->n_nics == 0)
-			(void)snprintf(ret_why, why_bytes,
-			               "%s has no network card that can be used",
-			               box->host);
-		else if (box->inside)
-			(void)snprintf(ret_why, why_bytes,
-			               "%s takes part by loopback alone, where no other "
-			               "host reaches it%s",
-			               box->host,
-			               job->config.interface[0]
-			                       ? ", as BPSMPI_INTERFACE says"
-			                       : "");
-		else if (box->port_error)
-			(void)snprintf(ret_why, why_bytes,
-			               "BPSMPI_PORT=%u cannot be used at %s of %s",
-			               job->charter.port, box->port_at, box->host);
-		else if (job->ranks[box->ranks[0]].cpus_wrong)
-			(void)snprintf(ret_why, why_bytes,
-			               "BPSMPI_CPUS on %s names no CPU that the first "
-			               "rank there may use",
-			               box->host);
-		else
-			continue;
-		return false;
+			return keeps_out(verdict, false,
+			                 "%s has no network card that can be used",
+			                 box->host);
+		if (box->inside)
+			return keeps_out(verdict, false,
+			                 "%s takes part by loopback alone, where no "
+			                 "other host reaches it%s",
+			                 box->host,
+			                 job->config.interface[0]
+			                         ? ", as BPSMPI_INTERFACE says"
+			                         : "");
+		if (box->port_error)
+			return keeps_out(verdict, true,
+			                 "BPSMPI_PORT=%u cannot be used on %s",
+			                 job->charter.port, box->host);
+		if (job->ranks[box->ranks[0]].cpus_wrong)
+			return keeps_out(verdict, false,
+			                 "BPSMPI_CPUS on %s names no CPU that the first "
+			                 "rank there may use",
+			                 box->host);
 	}
 	return true;
 }
@@ -93,87 +116,118 @@ bool bps_job_other_server(const struct bps_job *job, uint32_t box, uint32_t serv
 	return false;
 }
 
-/* No address leads boxes to different servers. */
-static bool look_at_identities(const struct bps_job *job, char *ret_why, size_t why_bytes)
+bool bps_job_same_server(const struct bps_job *job, uint32_t box, uint32_t server,
+                         uint32_t *ret_first)
+{
+	const struct bps_doctor_server *one = bps_job_server_answer(job, box, server);
+
+	for (uint32_t s = 0; one && one->id && s < server; s++) {
+		*ret_first = s;
+		if (job->boxes[box].servers[s].id == one->id)
+			return true;
+	}
+	return false;
+}
+
+/* No address leads boxes to different servers, and no server is there twice. */
+static bool look_at_identities(const struct bps_job *job, struct verdict *verdict)
 {
 	uint32_t first;
 
-	for (uint32_t b = 1; b < job->n_boxes; b++)
+	for (uint32_t b = 0; b < job->n_boxes; b++)
 		for (uint32_t s = 0; s < job->charter.n_hosts; s++) {
-			if (!bps_job_other_server(job, b, s, &first))
-				continue;
-			(void)snprintf(ret_why, why_bytes,
-			               "server %.160s is another one for %s than for %s",
-			               job->boxes[b].servers[s].name, job->boxes[b].host,
-			               job->boxes[first].host);
-			return false;
+			const struct bps_job_box *box = &job->boxes[b];
+
+			if (bps_job_same_server(job, b, s, &first))
+				return keeps_out(
+					verdict, true,
+					"%.100s and %.100s are one server for %s",
+					box->servers[first].name, box->servers[s].name,
+					box->host);
+			if (bps_job_other_server(job, b, s, &first))
+				return keeps_out(verdict, true,
+				                 "server %.160s is another one for %s "
+				                 "than for %s",
+				                 box->servers[s].name, box->host,
+				                 job->boxes[first].host);
 		}
 	return true;
 }
 
 /* Every box has to be taken by every server. */
-static bool look_at_servers(const struct bps_job *job, char *ret_why, size_t why_bytes)
+static bool look_at_servers(const struct bps_job *job, struct verdict *verdict)
 {
 	for (uint32_t b = 0; b < job->n_boxes; b++)
 		for (uint32_t s = 0; s < job->charter.n_hosts; s++) {
 			const struct bps_doctor_server *server =
 				bps_job_server_answer(job, b, s);
 
-			if (server && (server->answer == BPS_DOCTOR_FINE ||
-			               server->answer == BPS_DOCTOR_SOFTWARE))
-				continue;
-			(void)snprintf(ret_why, why_bytes,
-			               "server %.160s is not there for %s",
-			               server ? server->name : "of another list",
-			               job->boxes[b].host);
-			return false;
+			if (!server || (server->answer != BPS_DOCTOR_FINE &&
+			                server->answer != BPS_DOCTOR_SOFTWARE))
+				return keeps_out(verdict, true,
+				                 "server %.160s is not there for %s",
+				                 server ? server->name
+				                        : "of another list",
+				                 job->boxes[b].host);
 		}
 	return true;
 }
 
-static bool look_at_memory(const struct bps_job *job, char *ret_why, size_t why_bytes)
+/* So has every box by those that the boxes carry. */
+static bool look_at_boxes(const struct bps_job *job, struct verdict *verdict)
 {
-	for (uint32_t s = 0; s < job->charter.n_hosts; s++) {
-		if (!bps_job_lacks_memory(job, s))
-			continue;
-		(void)snprintf(ret_why, why_bytes,
-		               "server %.160s has not the memory for its windows",
-		               bps_job_server_answer(job, 0, s)->name);
-		return false;
+	for (uint32_t b = 0; b < job->n_boxes; b++) {
+		const struct bps_job_box *box = &job->boxes[b];
+
+		if (box->n_deaf > 0)
+			return keeps_out(verdict, true,
+			                 "the server that %s would carry is not there "
+			                 "for %s",
+			                 job->boxes[box->deaf[0].box].host, box->host);
 	}
-	if (!bps_job_carries_too_much(job))
-		return true;
-	(void)snprintf(ret_why, why_bytes,
-	               "BPSMPI_SERVER_MEMORY_BYTES is too little for its windows");
-	return false;
+	return true;
 }
 
-static bool look_at_bandwidth(const struct bps_job *job, char *ret_why, size_t why_bytes)
+static bool look_at_memory(const struct bps_job *job, struct verdict *verdict)
+{
+	for (uint32_t s = 0; s < job->charter.n_hosts; s++)
+		if (bps_job_lacks_memory(job, s))
+			return keeps_out(
+				verdict, true,
+				"server %.160s has not the memory for its windows",
+				bps_job_server_answer(job, 0, s)->name);
+	if (bps_job_carries_too_much(job))
+		return keeps_out(
+			verdict, true,
+			"BPSMPI_SERVER_MEMORY_BYTES is too little for its windows");
+	return true;
+}
+
+static bool look_at_bandwidth(const struct bps_job *job, struct verdict *verdict)
 {
 	struct bps_bandwidths said;
 	char error[512];
 
 	if (bps_bandwidths_parse("BPSMPI_BANDWIDTH", job->config.bandwidth, &said, error,
-	                         sizeof(error))) {
-		(void)snprintf(ret_why, why_bytes, "%.200s", error);
-		return false;
-	}
+	                         sizeof(error)))
+		return keeps_out(verdict, false, "%.200s", error);
 	bps_bandwidths_deinit(&said);
 	return true;
 }
 
-bool bps_job_runs(const struct bps_job *job, char *ret_why, size_t why_bytes)
+bool bps_job_runs(const struct bps_job *job, char *ret_why, size_t why_bytes,
+                  bool *ret_told)
 {
-	const char *why = look_at_variables(job);
+	struct verdict verdict = { ret_why, why_bytes, false };
+	bool runs;
 
-	if (!why[0])
-		why = look_at_ranks(job);
-	(void)snprintf(ret_why, why_bytes, "%s", why);
-	if (why[0])
-		return false;
-	return job->n_boxes < 2 || (look_at_engines(job, ret_why, why_bytes) &&
-	                            look_at_servers(job, ret_why, why_bytes) &&
-	                            look_at_identities(job, ret_why, why_bytes) &&
-	                            look_at_memory(job, ret_why, why_bytes) &&
-	                            look_at_bandwidth(job, ret_why, why_bytes));
+	ret_why[0] = '\0';
+	runs = look_at_variables(job, &verdict) && look_at_ranks(job, &verdict);
+	if (runs && job->n_boxes > 1)
+		runs = look_at_engines(job, &verdict) && look_at_servers(job, &verdict) &&
+		       look_at_identities(job, &verdict) &&
+		       look_at_boxes(job, &verdict) && look_at_memory(job, &verdict) &&
+		       look_at_bandwidth(job, &verdict);
+	*ret_told = verdict.told;
+	return runs;
 }

@@ -7,7 +7,8 @@
 #include "check/job/impl.h"
 #include "transport/reach.h"
 
-#define MOST_TEXT (1u << 20) /* settings of a rank, findings of a box */
+#define MOST_TEXT  (1u << 20) /* settings of a rank, findings of a box */
+#define MOST_BOXES 65536u
 
 /* Equal programs understand each other; so their version stands before all else. */
 static void carry_version(struct bps_parcel *p)
@@ -76,7 +77,7 @@ static void carry_server(struct bps_parcel *p, struct bps_doctor_server *server)
 
 static void carry_way(struct bps_parcel *p, struct bps_job_way *way)
 {
-	bps_parcel_u32(p, &way->server, BPS_HOSTLIST_MAX - 1);
+	bps_parcel_u32(p, &way->server, BPS_HOSTLIST_MAX + MOST_BOXES - 1);
 	bps_parcel_text(p, way->card, sizeof(way->card));
 	bps_parcel_text(p, way->to, sizeof(way->to));
 	bps_parcel_text(p, way->why, sizeof(way->why));
@@ -104,19 +105,22 @@ static void carry_box(struct bps_parcel *p, struct bps_job_box *box)
 		bps_parcel_text(p, box->nics[i], sizeof(box->nics[i]));
 	bps_parcel_bool(p, &box->inside);
 	bps_parcel_u32(p, &box->port_error, INT32_MAX);
-	bps_parcel_text(p, box->port_at, sizeof(box->port_at));
+	bps_parcel_array(p, (void **)&box->deaf, &box->n_deaf, MOST_BOXES,
+	                 sizeof(*box->deaf));
+	for (uint32_t i = 0; i < box->n_deaf; i++) {
+		bps_parcel_u32(p, &box->deaf[i].box, MOST_BOXES - 1);
+		bps_parcel_u32(p, &box->deaf[i].answer, BPS_DOCTOR_N_ANSWERS - 1);
+	}
 	carry_uses(p, box);
 	bps_parcel_array(p, (void **)&box->servers, &box->n_servers, BPS_HOSTLIST_MAX,
 	                 sizeof(*box->servers));
 	for (uint32_t i = 0; i < box->n_servers; i++)
 		carry_server(p, &box->servers[i]);
 	bps_parcel_array(p, (void **)&box->lost, &box->n_lost,
-	                 BPS_HOSTLIST_MAX * BPS_REACH_MAX_RAILS, sizeof(*box->lost));
+	                 (BPS_HOSTLIST_MAX + MOST_BOXES) * BPS_REACH_MAX_RAILS,
+	                 sizeof(*box->lost));
 	for (uint32_t i = 0; i < box->n_lost; i++)
 		carry_way(p, &box->lost[i]);
-	for (uint32_t i = 0; i < box->n_lost && !p->error; i++)
-		if (box->lost[i].server >= box->n_servers)
-			p->error = -EBADMSG;
 	bps_parcel_string(p, &box->findings, MOST_TEXT);
 }
 
@@ -137,6 +141,7 @@ void bps_job_said_deinit(struct bps_job_said *said)
 	free(said->box.servers);
 	free(said->box.uses);
 	free(said->box.lost);
+	free(said->box.deaf);
 	free(said->box.findings);
 	free(said->box.ranks);
 	*said = (struct bps_job_said){ 0 };

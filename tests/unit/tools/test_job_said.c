@@ -116,7 +116,9 @@ static struct bps_job_said make_said(void)
 	said.box.lost[0] =
 		(struct bps_job_way){ 0, "eth1", "10.1.0.9:7000", "no answer" };
 	said.box.port_error = EADDRINUSE;
-	(void)strcpy(said.box.port_at, "10.0.0.1:7000");
+	said.box.deaf = array(1, sizeof(struct bps_job_deaf));
+	said.box.n_deaf = 1;
+	said.box.deaf[0] = (struct bps_job_deaf){ 3, BPS_DOCTOR_TIMED_OUT };
 	return said;
 }
 
@@ -183,7 +185,9 @@ static void all_arrives(void **state)
 	assert_string_equal(got.box.lost[0].to, "10.1.0.9:7000");
 	assert_string_equal(got.box.lost[0].why, "no answer");
 	assert_int_equal(got.box.port_error, EADDRINUSE);
-	assert_string_equal(got.box.port_at, "10.0.0.1:7000");
+	assert_int_equal(got.box.n_deaf, 1);
+	assert_int_equal(got.box.deaf[0].box, 3);
+	assert_int_equal(got.box.deaf[0].answer, BPS_DOCTOR_TIMED_OUT);
 	assert_int_equal(got.box.n_uses, 1);
 	assert_int_equal(got.box.uses[0], BPS_BOX_APART);
 	assert_int_equal(got.box.n_servers, 1);
