@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 LAB = os.path.join(HERE, "..", "lab", "lab")
@@ -326,10 +327,11 @@ class Tap:
             print("ok %d - %s (%.1f s)" % (self.count, name, time.monotonic() - started))
         except Skip as why:
             print("ok %d - %s # SKIP %s" % (self.count, name, why))
-        except (CaseError, OSError, subprocess.SubprocessError) as error:
+        except Exception as error:  # a case that broke is one that failed
             self.failed += 1
+            what = str(error) if isinstance(error, CaseError) else traceback.format_exc()
             print("not ok %d - %s" % (self.count, name))
-            print("\n".join("# " + x for x in str(error).split("\n")[:80]))
+            print("\n".join("# " + x for x in what.split("\n")[:80]))
         finally:
             lab.clear()
         sys.stdout.flush()

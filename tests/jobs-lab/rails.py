@@ -5,6 +5,7 @@ What went by a card is what its own counters say.
 """
 
 import contextlib
+import json
 import os
 import re
 
@@ -73,6 +74,35 @@ def checked(lab, env, *patterns):
     if len(found) != len(patterns) or not all(
             x[0] == "h[1-2]" and re.search(y, x[1]) for x, y in zip(found, patterns)):
         raise CaseError("no findings %s alone:\n%s" % (patterns, said))
+
+
+def shown(lab, env):
+    """The cards that a job would use on h1, by bpsmpi-check, and the shares of these."""
+    program = os.path.join(os.path.dirname(lab.server), "bpsmpi-check")
+    job = lab.job("h1:1,h2:1", program, "--json", env=env, mca=MCA)
+    job.wait()
+    said = job.said()
+    box = json.JSONDecoder().raw_decode(said[said.index("{"):])[0]["boxes"][0]
+    names = [x["name"] for x in box["machine"]["nics"]]
+    rails = {names[x["nic"]]: x["share"] for x in box["machine"]["plan"]["rails"]}
+    return sorted(box["interfaces"]), rails
+
+
+def cards_that_are_shown(lab):
+    """A card that leads to no server counts where other boxes carry some, and there only."""
+    four, six = (address(lab, "s1", "eth1", x) for x in (4, 6))
+    lab.on("s1", "ip", "link", "set", "eth1", "down")
+    try:
+        found = shown(lab, dedicated(lab))
+        if found != (["eth0", "eth1"], {"eth0": 0.5, "eth1": 0.5}):
+            raise CaseError("one server: %s" % (found,))
+        env = {"BPSMPI_SERVERS": "{0}:7000,{0}:7001".format(address(lab, "s1", "eth0"))}
+        lab.serve("s1", port=7001)
+        found = shown(lab, env)
+        if found != (["eth0"], {"eth0": 1}):
+            raise CaseError("two servers: %s" % (found,))
+    finally:
+        lab.on("s1", "sh", "-c", BACK.format(four=four, six=six), check=False)
 
 
 def two_networks(lab):
@@ -468,6 +498,7 @@ CASES = [
     ("D01 two cards in one network, strict filter", filtered),
     ("D01 two cards in one network, strict filter of the server", filtered_there),
     ("D01 two cards in one network, strict filter and rules", both_in_one(1, True)),
+    ("cards that bpsmpi-check shows", cards_that_are_shown),
     ("D01 a firewall before the second card", walled_off),
     ("D01 a second card that loses large packets to the server", small_alone("to")),
     ("D01 a second card that loses large packets of the server", small_alone("of")),
