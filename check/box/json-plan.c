@@ -39,13 +39,14 @@ static void print_cards(const struct bps_placement *placement,
 	putchar(']');
 }
 
-static void print_threads(const struct bps_placement *placement,
-                          const struct bps_place_server *server)
+static void print_threads(const struct bps_box_plan *plan)
 {
+	const struct bps_place_server *server = &plan->server;
+
 	fputs(",\n    \"engine\": {", stdout);
-	bps_json_number("node", placement->engine_node);
+	bps_json_number("node", plan->engine_node);
 	fputs(", ", stdout);
-	bps_json_set("cpus", &placement->engine_cpus);
+	bps_json_set("cpus", &plan->engine_cpus);
 	fputs("},\n    \"server\": [", stdout);
 	for (uint32_t i = 0; i < server->n_threads; i++) {
 		fputs(i ? ",\n      {" : "\n      {", stdout);
@@ -110,7 +111,7 @@ void bps_json_plan(const struct bps_machine *machine, const struct bps_box_plan 
 	fputs(",\n  \"plan\": {\n    ", stdout);
 	print_groups(placement);
 	print_cards(placement, plan);
-	print_threads(placement, &plan->server);
+	print_threads(plan);
 	print_gpus(placement);
 	fputs(",\n    \"crossings\": {", stdout);
 	print_crossings("alone", placement, true, matrix);

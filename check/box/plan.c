@@ -132,7 +132,8 @@ void bps_box_uses(const struct bps_machine *machine,
 
 /* By the variables of this process. The doctor says what is wrong with them; here they
  * count as far as they can. */
-static void find_uses(const struct bps_machine *machine, enum bps_box_use *ret)
+static void find_uses(const struct bps_machine *machine, enum bps_box_use *ret,
+                      struct bps_cpuset *ret_own, bool *ret_is_own)
 {
 	static struct bps_config config;
 	struct bps_box_network network = { .interface = config.interface };
@@ -141,6 +142,8 @@ static void find_uses(const struct bps_machine *machine, enum bps_box_use *ret)
 	char why[256];
 
 	(void)bps_config_parse(&config, environ);
+	*ret_is_own = config.cpus[0] != '\0' &&
+	              bps_cpuset_usable("BPSMPI_CPUS", config.cpus, ret_own) == 0;
 	(void)bps_log_set_fd(log_fd);
 	if (config.servers[0] &&
 	    bps_hostlist_parse("BPSMPI_SERVERS", config.servers, BPS_SERVER_PORT, &list,
@@ -199,40 +202,46 @@ static uint32_t make_ranks(const struct bps_machine *machine, struct bps_cpuset 
 	return n;
 }
 
-static int place(const struct bps_place_in *in, struct bps_box_plan *ret)
+static int place(const struct bps_machine *machine, const struct bps_place_in *in,
+                 const struct bps_cpuset *own, struct bps_box_plan *ret)
 {
 	int r = bps_place(in, &ret->placement);
 
-	if (!r)
+	if (!r) {
 		find_left_out(ret->placement, ret->nics);
-	if (!r)
-		r = bps_place_server(in->machine, in->nics, in->n_nics, 0, &ret->server);
+		ret->engine_cpus = own ? *own : ret->placement->engine_cpus;
+		ret->engine_node = own ? BPS_MACHINE_NONE : ret->placement->engine_node;
+		r = bps_place_server(machine, in->nics, in->n_nics, 0, &ret->server);
+	}
 	return r == -EINVAL ? 0 : r; /* no CPU is usable */
 }
 
 int bps_box_place(const struct bps_machine *machine, const struct bps_cpuset *ranks,
                   uint32_t n_ranks, const enum bps_box_use *uses,
-                  struct bps_box_plan *ret)
+                  const struct bps_cpuset *own, struct bps_box_plan *ret)
 {
-	struct bps_cpuset *own = calloc((size_t)machine->n_nodes + 1, sizeof(*own));
+	struct bps_cpuset *made = calloc((size_t)machine->n_nodes + 1, sizeof(*made));
 	uint32_t *nics = calloc((size_t)machine->n_nics + 1, sizeof(*nics));
-	struct bps_place_in in = { .machine = machine, .nics = nics };
+	struct bps_place_in in = { .machine = &ret->machine, .nics = nics };
 	int r = -ENOMEM;
 
 	*ret = (struct bps_box_plan){
+		.machine = *machine,
 		.nics = calloc((size_t)machine->n_nics + 1, sizeof(*ret->nics)),
 	};
-	if (own && nics && ret->nics) {
-		in.ranks = ranks ? ranks : own;
-		in.n_ranks = ranks ? n_ranks : make_ranks(machine, own);
+	if (ranks)
+		bps_cpuset_intersect(&ret->machine.usable, &ranks[0]);
+	if (made && nics && ret->nics) {
+		in.ranks = ranks ? ranks : made;
+		in.n_ranks = ranks ? n_ranks : make_ranks(machine, made);
 		for (uint32_t i = 0; i < machine->n_nics; i++) {
 			ret->nics[i] = uses[i];
 			if (uses[i] == BPS_BOX_USED)
 				nics[in.n_nics++] = i;
 		}
-		r = place(&in, ret);
+		r = place(machine, &in, own, ret);
 	}
-	free(own);
+	free(made);
 	free(nics);
 	return r;
 }
@@ -240,16 +249,18 @@ int bps_box_place(const struct bps_machine *machine, const struct bps_cpuset *ra
 int bps_box_plan(const struct bps_machine *machine, bool live, struct bps_box_plan *ret)
 {
 	enum bps_box_use *uses = calloc((size_t)machine->n_nics + 1, sizeof(*uses));
+	struct bps_cpuset own;
+	bool is_own = false;
 	int r;
 
 	*ret = (struct bps_box_plan){ 0 };
 	if (!uses)
 		return -ENOMEM;
 	if (live)
-		find_uses(machine, uses);
+		find_uses(machine, uses, &own, &is_own);
 	else
 		guess_uses(machine, uses);
-	r = bps_box_place(machine, NULL, 0, uses, ret);
+	r = bps_box_place(machine, NULL, 0, uses, is_own ? &own : NULL, ret);
 	free(uses);
 	return r;
 }

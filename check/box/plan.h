@@ -24,8 +24,13 @@ enum bps_box_use {
 	BPS_BOX_N_USES,
 };
 
+/* Not to be moved: the placement is one of what is in it. */
 struct bps_box_plan {
+	struct bps_machine
+		machine; /* arrays are borrowed; usable by the engine's process */
 	const struct bps_placement *placement; /* owned; NULL: no CPU is usable */
+	struct bps_cpuset engine_cpus;         /* of its thread: BPSMPI_CPUS rules */
+	uint32_t engine_node;                  /* of these; NONE: any */
 	struct bps_place_server server;        /* owned: were a server started here */
 	enum bps_box_use *nics;                /* [machine->n_nics]; owned */
 };
@@ -48,14 +53,16 @@ void bps_box_uses(const struct bps_machine *machine,
 
 /**
  * bps_box_place() - the plan of a box.
- * @ranks: [n_ranks], where each may run; NULL: one on each memory node
+ * @ranks: [n_ranks], where each may run, the engine's first; NULL: one on each memory
+ * node, of which the first may run anywhere
+ * @own: what BPSMPI_CPUS leaves to the engine's thread; NULL: it says nothing
  * @uses: [machine->n_nics], as bps_box_uses() has them
  *
  * Return and ownership as of bps_box_plan().
  */
 int bps_box_place(const struct bps_machine *machine, const struct bps_cpuset *ranks,
                   uint32_t n_ranks, const enum bps_box_use *uses,
-                  struct bps_box_plan *ret);
+                  const struct bps_cpuset *own, struct bps_box_plan *ret);
 
 /**
  * bps_box_plan() - both, for a box on which no job runs yet.

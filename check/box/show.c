@@ -114,10 +114,9 @@ static void print_server(const struct bps_box_printer *printer,
 static void print_threads(const struct bps_box_printer *printer,
                           const struct bps_box_plan *plan)
 {
-	const struct bps_placement *placement = plan->placement;
 	char line[BPS_BOX_LINE_BYTES] = "engine: 1 thread on ";
 
-	add_cpus(line, printer->machine, &placement->engine_cpus, placement->engine_node);
+	add_cpus(line, printer->machine, &plan->engine_cpus, plan->engine_node);
 	bps_box_line(printer, 1, "%s", line);
 	print_server(printer, &plan->server);
 }
@@ -190,8 +189,12 @@ void bps_box_print_plan(const struct bps_box_printer *printer,
 
 	if (!placement)
 		return;
-	bps_box_line(printer, 0, "what a job does here%s:",
-	             placement->n_groups > 1 ? ", with ranks on all nodes" : "");
+	bps_box_line(printer, 0, "what a job does here%s%s:",
+	             placement->n_groups > 1 ? ", with ranks on all nodes" : "",
+	             placement->n_groups > 1 &&
+	                             placement->engine_node != placement->groups[0].node
+	                     ? ", the first bound to none"
+	                     : "");
 	if (placement->n_groups > 1)
 		print_groups(printer, placement);
 	print_used(printer, placement);

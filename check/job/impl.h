@@ -45,9 +45,10 @@ struct bps_job_rank {
 	char library[256];      /* its path, or what LD_PRELOAD says */
 	char version[32];       /* of the library; "": not known */
 	char mpi[BPS_MPI_VERSION_BYTES];
-	char *settings;  /* owned: lines NAME=VALUE of BPSMPI_ variables */
-	bool cpus_wrong; /* BPSMPI_CPUS names none that it may use */
-	uint32_t box;    /* set by rank 0 */
+	char *settings;             /* owned: lines NAME=VALUE of BPSMPI_ variables */
+	bool cpus_wrong;            /* BPSMPI_CPUS names none that it may use */
+	struct bps_cpuset own_cpus; /* that it leaves to an engine; none: it is not set */
+	uint32_t box;               /* set by rank 0 */
 };
 
 /* A box that does not answer as a server. */

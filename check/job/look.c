@@ -116,15 +116,15 @@ static char *list_settings(void)
 }
 
 /* As the library asks, of the CPUs that the launcher left to this rank. */
-static bool are_cpus_wrong(void)
+static void look_for_cpus(struct bps_job_rank *rank)
 {
 	const char *list = bps_env_get(environ, "BPSMPI_CPUS");
-	int fd = bps_log_set_fd(-1), r;
-	struct bps_cpuset cpus;
+	int fd = bps_log_set_fd(-1), r = 0;
 
-	r = list ? bps_cpuset_usable("BPSMPI_CPUS", list, &cpus) : 0;
+	if (list && list[0])
+		r = bps_cpuset_usable("BPSMPI_CPUS", list, &rank->own_cpus);
 	(void)bps_log_set_fd(fd);
-	return r != 0;
+	rank->cpus_wrong = r != 0;
 }
 
 int bps_job_look_rank(const struct bps_mpi *mpi, struct bps_job_rank *ret)
@@ -134,7 +134,7 @@ int bps_job_look_rank(const struct bps_mpi *mpi, struct bps_job_rank *ret)
 	(void)snprintf(ret->mpi, sizeof(ret->mpi), "%s", mpi->version);
 	if (!dl_iterate_phdr(visit, ret))
 		look_for_lost(ret);
-	ret->cpus_wrong = are_cpus_wrong();
+	look_for_cpus(ret);
 	ret->settings = list_settings();
 	return ret->settings ? 0 : -ENOMEM;
 }

@@ -58,6 +58,7 @@ static void carry_rank(struct bps_parcel *p, struct bps_job_rank *rank)
 	bps_parcel_text(p, rank->mpi, sizeof(rank->mpi));
 	bps_parcel_string(p, &rank->settings, MOST_TEXT);
 	bps_parcel_bool(p, &rank->cpus_wrong);
+	bps_parcel_cpuset(p, &rank->own_cpus);
 }
 
 static void carry_server(struct bps_parcel *p, struct bps_doctor_server *server)

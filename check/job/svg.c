@@ -20,6 +20,7 @@ struct drawing {
 int bps_job_place(const struct bps_job *job, const struct bps_job_box *box,
                   struct bps_box_plan *ret)
 {
+	const struct bps_cpuset *own = &job->ranks[box->ranks[0]].own_cpus;
 	struct bps_cpuset *ranks = calloc((size_t)box->n_ranks + 1, sizeof(*ranks));
 	enum bps_box_use *uses = calloc((size_t)box->n_uses + 1, sizeof(*uses));
 	int r = -ENOMEM;
@@ -33,7 +34,8 @@ int bps_job_place(const struct bps_job *job, const struct bps_job_box *box,
 			uses[i] = BPS_BOX_ALONE;
 	}
 	if (ranks && uses)
-		r = bps_box_place(box->machine, ranks, box->n_ranks, uses, ret);
+		r = bps_box_place(box->machine, ranks, box->n_ranks, uses,
+		                  bps_cpuset_count(own) > 0 ? own : NULL, ret);
 	free(ranks);
 	free(uses);
 	return r;
@@ -107,6 +109,7 @@ static uint32_t fill_boxes(const struct bps_job *job, struct drawing *drawing)
 		list_names(job, b, drawing->box_names[n], &box->n_alike);
 		box->machine = job->boxes[b].machine;
 		box->placement = drawing->plans[n].placement;
+		box->engine_cpus = &drawing->plans[n].engine_cpus;
 		box->names = drawing->box_names[n];
 		box->differs = drawing->differs[n];
 		if (job->plan.made) {

@@ -358,7 +358,9 @@ static void tell_box(const struct bps_drawing *drawing, struct bps_cell *cell)
 			              placement->groups[i].n_ranks,
 			              plural(placement->groups[i].n_ranks));
 	if (placement && box->wire > 0) {
-		bps_cpuset_format(&placement->engine_cpus, text, sizeof(text));
+		bps_cpuset_format(box->engine_cpus ? box->engine_cpus
+		                                   : &placement->engine_cpus,
+		                  text, sizeof(text));
 		bps_cell_line(cell, false, "engine's thread: CPU %s", text);
 	}
 }

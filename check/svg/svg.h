@@ -23,6 +23,7 @@ struct bps_picture_box {
 	const struct bps_machine *machine;
 	/* Its ranks, and the cards that are used; NULL: not known, and not drawn. */
 	const struct bps_placement *placement;
+	const struct bps_cpuset *engine_cpus; /* NULL: the placement's */
 	const char
 		*names; /* of all boxes of this kind: "cpu[1-7]"; NULL: machine->host */
 	const char *differs; /* "NIC eth0 at 1 Gbit/s"; NULL: nothing to say */

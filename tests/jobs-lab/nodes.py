@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Boxes of two memory nodes, as a description says that is not true: what crosses."""
 
+import json
 import os
 import re
 import sys
@@ -71,6 +72,32 @@ def several(mode, hosts, n_boxes):
         if not least <= total <= least + 2 * 2 * MIB + 64 * 1024:
             raise CaseError("%d bytes crossed, not %d and little more" % (total, least))
     return case
+
+
+def engines(lab, env, prefix):
+    """Where the threads of a job's engines may run, by h1's rank 0 and by bpsmpi-check."""
+    job = lab.job("h1:1,h2:1", "sums", "-n", "3", "-T", "1000000", env=env, prefix=prefix)
+    job.check("colocated")
+    real = job.output.find(r"rank 0 thread bpsmpi-engine .* cpus (\S+)")[0][1]
+    job = lab.job("h1:1,h2:1", os.path.join(os.path.dirname(lab.server), "bpsmpi-check"),
+                  "--json", env=env, prefix=prefix)
+    job.wait()
+    said = job.said()
+    said = json.JSONDecoder().raw_decode(said[said.index("{"):])[0]
+    return real, said["boxes"][0]["machine"]["plan"]["engine"]["cpus"]
+
+
+def shown_engine(lab):
+    """The engine's thread stays within its rank's CPUs, and where BPSMPI_CPUS says."""
+    if os.cpu_count() < 2:
+        raise Skip("needs two CPUs")
+    for env, prefix, wanted in (({}, ("taskset", "-c", "0"), "0"),
+                                ({}, ("taskset", "-c", "1"), "1"),
+                                ({"BPSMPI_CPUS": "1"}, ("taskset", "-c", "0,1"), "1")):
+        found = engines(lab, env, prefix)
+        if found != (wanted, wanted):
+            raise CaseError("%s %s: the engine is on %s, by bpsmpi-check on %s" % (
+                env, prefix, *found))
 
 
 def communicators(mode, hosts):
@@ -198,5 +225,6 @@ CASES = [
     ("two nodes, 16-bit floats in a box", halves("in-box", "h1:4")),
     ("two nodes, 16-bit floats in boxes", halves("colocated", "h1:4,h2:2")),
     ("two nodes, a server's threads", server),
+    ("the engine's thread, as bpsmpi-check shows it", shown_engine),
     ("no hwloc", without_hwloc),
 ]

@@ -97,6 +97,7 @@ static struct bps_job_said make_said(void)
 		         .findings = strdup("cpu7, x: y\n") },
 	};
 
+	bps_cpuset_add(&said.rank.own_cpus, 3);
 	bps_cpuset_add(&said.rank.cpus, 0);
 	bps_cpuset_add(&said.rank.cpus, BPS_CPU_MAX - 1);
 	said.box.machine = make_machine();
@@ -176,6 +177,8 @@ static void all_arrives(void **state)
 	assert_string_equal(got.rank.settings, "BPSMPI_A=1\nBPSMPI_B=2\n");
 	assert_true(got.rank.cpus_wrong);
 	assert_memory_equal(&got.rank.cpus, &said.rank.cpus, sizeof(said.rank.cpus));
+	assert_memory_equal(&got.rank.own_cpus, &said.rank.own_cpus,
+	                    sizeof(said.rank.own_cpus));
 	assert_string_equal(got.box.host, "cpu7");
 	assert_int_equal(got.box.n_nics, 2);
 	assert_string_equal(got.box.nics[1], "eth1");
