@@ -204,43 +204,46 @@ static int probe_servers(const struct bps_hostlist *list, struct bps_doctor_fact
 	return bps_doctor_probe(servers, list->hosts, list->n_hosts);
 }
 
-static int collect_servers(const struct bps_config *config, bool no_servers,
+/* By how many connections a member reaches its servers, and by which cards. */
+static void collect_ways(uint32_t connections, const struct bps_host *servers,
+                         uint32_t n_servers, struct bps_doctor_facts *facts)
+{
+	facts->n_connections =
+		(connections ? connections : 1) * (n_servers ? n_servers : 1);
+	bps_doctor_collect_reach(servers, n_servers, facts);
+}
+
+static int collect_servers(const struct bps_config *config,
                            struct bps_doctor_facts *facts)
 {
-	struct bps_hostlist list;
-	int r;
+	struct bps_hostlist list = { 0 };
+	int r = 0;
 
-	facts->n_connections =
-		config->connections > 0 ? (uint32_t)config->connections : 1;
-	if (!config->servers[0])
-		return 0;
-	r = bps_hostlist_parse("BPSMPI_SERVERS", config->servers, BPS_SERVER_PORT, &list,
-	                       facts->servers_wrong, sizeof(facts->servers_wrong));
-	if (no_servers)
-		facts->servers_wrong[0] = '\0';
-	if (!r) {
-		facts->n_connections *= list.n_hosts;
-		r = no_servers ? 0 : probe_servers(&list, facts);
-	} else if (r != -ENOMEM) {
+	if (config->servers[0])
+		r = bps_hostlist_parse("BPSMPI_SERVERS", config->servers, BPS_SERVER_PORT,
+		                       &list, facts->servers_wrong,
+		                       sizeof(facts->servers_wrong));
+	if (r != -ENOMEM)
 		r = 0; /* a finding */
-	}
+	collect_ways((uint32_t)config->connections, list.hosts, list.n_hosts, facts);
+	if (!r && list.n_hosts > 0)
+		r = probe_servers(&list, facts);
 	bps_hostlist_deinit(&list);
 	return r;
 }
 
 /* The addresses that BPSMPI_INTERFACE does not mean. */
-static void collect_interface(const struct bps_config *config,
-                              struct bps_doctor_facts *facts)
+static void collect_interface(const char *interface, struct bps_doctor_facts *facts)
 {
 	struct bps_netif list[BPS_NETIF_MAX];
 	struct bps_addr chosen[BPS_NETIF_MAX];
 	int n;
 
-	if (!config->interface[0])
+	if (!interface[0])
 		return;
 	for (int i = 0; i < facts->n_nics; i++)
 		list[i] = facts->nics[i].netif;
-	n = bps_netif_match(list, facts->n_nics, config->interface, chosen, BPS_NETIF_MAX,
+	n = bps_netif_match(list, facts->n_nics, interface, chosen, BPS_NETIF_MAX,
 	                    facts->interface_wrong, sizeof(facts->interface_wrong));
 	for (int i = 0; n > 0 && i < facts->n_nics; i++) {
 		facts->nics[i].left_out = true;
@@ -250,7 +253,7 @@ static void collect_interface(const struct bps_config *config,
 	}
 }
 
-int bps_doctor_collect(char *const *env, bool no_servers,
+int bps_doctor_collect(char *const *env, const struct bps_doctor_job *job,
                        struct bps_doctor_facts *ret_facts)
 {
 	struct bps_config config = { 0 };
@@ -267,10 +270,12 @@ int bps_doctor_collect(char *const *env, bool no_servers,
 	collect_buffer("/proc/sys/net/ipv4/tcp_rmem", ret_facts->tcp_rmem);
 	collect_buffer("/proc/sys/net/ipv4/tcp_wmem", ret_facts->tcp_wmem);
 	r = collect_variables(env, &config, ret_facts);
-	if (!r) {
-		collect_interface(&config, ret_facts);
-		r = collect_servers(&config, no_servers, ret_facts);
-	}
+	if (!r)
+		collect_interface(job ? job->interface : config.interface, ret_facts);
+	if (!r && job)
+		collect_ways(job->connections, job->servers, job->n_servers, ret_facts);
+	else if (!r)
+		r = collect_servers(&config, ret_facts);
 	if (r)
 		bps_error("cannot look at the configuration: %s", strerrordesc_np(-r));
 	return r;

@@ -178,7 +178,7 @@ int bps_doctor(FILE *out)
 		.host = facts.host,
 		.columns = BPS_DOCTOR_COLUMNS,
 	};
-	int r = bps_doctor_collect(environ, false, &facts);
+	int r = bps_doctor_collect(environ, NULL, &facts);
 
 	if (r == 0) {
 		fputc('\n', out);

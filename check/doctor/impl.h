@@ -22,6 +22,7 @@ struct bps_doctor_nic {
 	bool hardware; /* a device stands behind it */
 	bool half_duplex;
 	bool left_out;      /* BPSMPI_INTERFACE names others */
+	bool apart;         /* no server of BPSMPI_SERVERS is reached by it */
 	uint32_t mbits;     /* negotiated; 0: unknown, or made up by a virtual card */
 	uint32_t can_mbits; /* the most that the card can; 0: unknown */
 	uint32_t mtu;       /* 0: unknown */
@@ -122,16 +123,25 @@ struct bps_doctor_facts {
 	uint32_t n_servers;
 };
 
+/* What rules a job, on all of its boxes; all borrowed. */
+struct bps_doctor_job {
+	const char *interface;          /* BPSMPI_INTERFACE */
+	const struct bps_host *servers; /* [n_servers] of BPSMPI_SERVERS */
+	uint32_t n_servers;
+	uint32_t connections; /* BPSMPI_CONNECTIONS; 0: auto */
+};
+
 /**
  * bps_doctor_collect() - fill in @ret_facts from the running system.
  * @env: as environ, borrowed during the call
- * @no_servers: ask no server; n_servers is 0 then
+ * @job: counts in the place of these variables of @env, and no server is asked: n_servers
+ * is 0 then; NULL: there is no job
  *
  * What cannot be found out is left as if nothing were wrong with it. The caller owns what
  * the facts own until bps_doctor_facts_deinit(), on failure too.
  * Return: 0 or a negative errno (logged): out of memory or descriptors.
  */
-int bps_doctor_collect(char *const *env, bool no_servers,
+int bps_doctor_collect(char *const *env, const struct bps_doctor_job *job,
                        struct bps_doctor_facts *ret_facts);
 void bps_doctor_facts_deinit(struct bps_doctor_facts *facts);
 
@@ -148,6 +158,11 @@ uint32_t bps_doctor_most_mbits(const uint32_t *modes, uint32_t n_words);
 
 /** bps_doctor_collect_routes() - the parts of nics that are about IPv4's networks. */
 void bps_doctor_collect_routes(struct bps_doctor_facts *facts);
+
+/** bps_doctor_collect_reach() - .apart of each of nics, where the addresses of the
+ * servers are known; their names are looked up where there are two cards. */
+void bps_doctor_collect_reach(const struct bps_host *servers, uint32_t n_servers,
+                              struct bps_doctor_facts *facts);
 
 /** bps_doctor_collect_preloads() - @text: the value of LD_PRELOAD, or NULL. */
 void bps_doctor_collect_preloads(const char *text, struct bps_doctor_facts *facts);

@@ -25,6 +25,12 @@ static bool is_real(const struct bps_doctor_nic *nic)
 	return nic->netif.usable && !nic->netif.loopback && !nic->netif.inner;
 }
 
+/* A job goes by it. */
+static bool is_used(const struct bps_doctor_nic *nic)
+{
+	return is_real(nic) && !nic->left_out && !nic->apart;
+}
+
 /* Is there an earlier address of the same interface that passes? */
 static bool was_seen(const struct bps_doctor_facts *facts, int at, nic_test_fn passes)
 {
@@ -247,7 +253,7 @@ void bps_doctor_check_name(const struct bps_doctor_facts *facts,
 
 /*
  * What one connection keeps on its way, at most: all of a box's together fill the fastest
- * link for a millisecond, see interpose/tune.c.
+ * link that a job uses for a millisecond, see interpose/tune.c.
  */
 static uint64_t on_its_way(const struct bps_doctor_facts *facts)
 {
@@ -255,7 +261,7 @@ static uint64_t on_its_way(const struct bps_doctor_facts *facts)
 
 	for (int i = 0; i < facts->n_nics; i++)
 		/* 125 bytes a millisecond at a Mbit/s. */
-		if (is_real(&facts->nics[i]) &&
+		if (is_used(&facts->nics[i]) &&
 		    facts->nics[i].mbits * UINT64_C(125) > most)
 			most = facts->nics[i].mbits * UINT64_C(125);
 	return most / (facts->n_connections ? facts->n_connections : 1);

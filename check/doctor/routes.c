@@ -13,6 +13,9 @@
 
 #include "base/file.h"
 #include "check/doctor/impl.h"
+#include "transport/reach.h"
+
+#define MAX_SERVERS 64u /* the ways to more are not looked at */
 
 /* So many neighbours are looked at for one whose address is not ours. */
 #define MAX_NEIGHBOURS 16u
@@ -182,4 +185,53 @@ void bps_doctor_collect_routes(struct bps_doctor_facts *facts)
 		freeifaddrs(all);
 	if (fd >= 0)
 		close(fd);
+}
+
+/* -- the ways to servers -- */
+
+/* An address of each. Return: how many; 0: one of them is not known. */
+static int find_servers(const struct bps_host *servers, uint32_t n_servers,
+                        struct bps_addr *ret)
+{
+	char why[256];
+	uint32_t n = 0;
+
+	for (; n < n_servers && n < MAX_SERVERS; n++)
+		if (bps_addr_resolve(servers[n].name, servers[n].port, &ret[n], 1, why,
+		                     sizeof(why)) < 1)
+			return 0;
+	return (int)n;
+}
+
+static bool has_several_cards(const struct bps_doctor_facts *facts)
+{
+	const char *first = NULL;
+
+	for (int i = 0; i < facts->n_nics; i++) {
+		const struct bps_netif *netif = &facts->nics[i].netif;
+
+		if (!netif->usable || netif->loopback)
+			continue;
+		if (first && strcmp(first, netif->name) != 0)
+			return true;
+		first = netif->name;
+	}
+	return false;
+}
+
+void bps_doctor_collect_reach(const struct bps_host *servers, uint32_t n_servers,
+                              struct bps_doctor_facts *facts)
+{
+	struct bps_netif here[BPS_NETIF_MAX];
+	struct bps_addr there[MAX_SERVERS];
+	bool reaches[BPS_NETIF_MAX];
+	int n = has_several_cards(facts) ? find_servers(servers, n_servers, there) : 0;
+
+	if (n == 0)
+		return;
+	for (int i = 0; i < facts->n_nics; i++)
+		here[i] = facts->nics[i].netif;
+	bps_reach_list(here, facts->n_nics, there, n, reaches);
+	for (int i = 0; i < facts->n_nics; i++)
+		facts->nics[i].apart = !reaches[i];
 }

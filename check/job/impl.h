@@ -101,6 +101,7 @@ struct bps_job_said {
 struct bps_job_charter {
 	bool measure;
 	char interface[256];    /* BPSMPI_INTERFACE */
+	uint32_t connections;   /* BPSMPI_CONNECTIONS; 0: auto */
 	uint32_t port;          /* BPSMPI_PORT, where boxes carry servers; 0: any */
 	struct bps_host *hosts; /* owned: the servers of BPSMPI_SERVERS */
 	uint32_t n_hosts;

@@ -23,6 +23,7 @@ static int read_config(struct bps_job *job)
 	charter->measure = job->options->measure;
 	(void)snprintf(charter->interface, sizeof(charter->interface), "%s",
 	               job->config.interface);
+	charter->connections = (uint32_t)job->config.connections;
 	if (job->config.servers[0])
 		r = bps_hostlist_parse("BPSMPI_SERVERS", job->config.servers,
 		                       BPS_SERVER_PORT, &list, job->servers_wrong,

@@ -200,30 +200,28 @@ static int ask_servers(const struct bps_job_charter *charter, struct bps_job_box
 }
 
 /*
- * The environment that the doctor sees. Rank 0's variables count; of those of another
- * box nothing but what rank 0 has said. LD_PRELOAD is looked at for all ranks together.
+ * The environment that the doctor sees: rank 0's variables count, and of those of another
+ * box none. LD_PRELOAD is looked at for all ranks together.
  */
-static char **choose_environment(const struct bps_job_charter *charter, bool variables,
-                                 char *buffer, size_t bytes)
+static char **choose_environment(bool variables)
 {
 	size_t n = 0, n_kept = 0;
 	char **ret;
 
 	while (variables && environ[n])
 		n++;
-	ret = calloc(n + 2, sizeof(*ret));
+	ret = calloc(n + 1, sizeof(*ret));
 	for (size_t i = 0; ret && i < n; i++)
 		if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0)
 			ret[n_kept++] = environ[i];
-	if (ret && !variables) {
-		(void)snprintf(buffer, bytes, "BPSMPI_INTERFACE=%s", charter->interface);
-		ret[0] = buffer;
-	}
 	return ret;
 }
 
-static int run_doctor(char *const *env, struct bps_job_box *box)
+static int run_doctor(const struct bps_job_charter *charter, char *const *env,
+                      struct bps_job_box *box)
 {
+	const struct bps_doctor_job job = { charter->interface, charter->hosts,
+		                            charter->n_hosts, charter->connections };
 	struct bps_doctor_facts *facts = calloc(1, sizeof(*facts));
 	struct bps_doctor_report report = { .host = box->host };
 	size_t bytes;
@@ -231,7 +229,7 @@ static int run_doctor(char *const *env, struct bps_job_box *box)
 
 	report.out = open_memstream(&box->findings, &bytes);
 	if (facts && report.out)
-		r = bps_doctor_collect(env, true, facts);
+		r = bps_doctor_collect(env, &job, facts);
 	if (r == 0)
 		bps_doctor_run_checks(facts, &report);
 	if (report.out && fclose(report.out))
@@ -256,8 +254,7 @@ static int describe(struct bps_job_box *box)
 int bps_job_look_box(const struct bps_job_charter *charter, bool variables,
                      struct bps_job_box *ret, char *ret_why, size_t why_bytes)
 {
-	char interface[sizeof(charter->interface) + 32];
-	char **env = choose_environment(charter, variables, interface, sizeof(interface));
+	char **env = choose_environment(variables);
 	int r = env ? 0 : -ENOMEM;
 
 	bps_doctor_name_host(ret->host);
@@ -269,7 +266,7 @@ int bps_job_look_box(const struct bps_job_charter *charter, bool variables,
 	if (!r)
 		r = ask_servers(charter, ret);
 	if (!r)
-		r = run_doctor(env, ret);
+		r = run_doctor(charter, env, ret);
 	free(env);
 	if (r)
 		(void)snprintf(ret_why, why_bytes, "this box cannot be described: %s",

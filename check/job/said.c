@@ -27,6 +27,7 @@ void bps_job_charter_carry(struct bps_parcel *parcel, struct bps_job_charter *ch
 	carry_version(parcel);
 	bps_parcel_bool(parcel, &charter->measure);
 	bps_parcel_text(parcel, charter->interface, sizeof(charter->interface));
+	bps_parcel_u32(parcel, &charter->connections, UINT16_MAX);
 	bps_parcel_u32(parcel, &charter->port, UINT16_MAX);
 	bps_parcel_array(parcel, (void **)&charter->hosts, &charter->n_hosts,
 	                 BPS_HOSTLIST_MAX, sizeof(*charter->hosts));

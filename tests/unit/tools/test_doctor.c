@@ -247,6 +247,20 @@ static void buffers_keep_a_link_busy(void **state)
 	assert_int_equal(examine(), 0);
 }
 
+/* A faster card that no job uses: it is not named, or no server is behind it. */
+static void buffers_are_for_cards_that_are_used(void **state)
+{
+	struct bps_doctor_nic *nic = add_nic("eth9", "10.9.9.9");
+
+	nic->mbits = 100000;
+	assert_int_equal(examine(), 2);
+	nic->left_out = true;
+	assert_int_equal(examine(), 0);
+	nic->left_out = false;
+	nic->apart = true;
+	assert_int_equal(examine(), 0);
+}
+
 /* 100 Gbit/s are 12.5 MB in a millisecond; Linux's own limits are 6 and 4 MiB. */
 static void connections_share_a_fast_link(void **state)
 {
@@ -383,6 +397,7 @@ int main(void)
 		TEST(a_bridge_to_the_network_is_fine),
 		TEST(the_own_name),
 		TEST(buffers_keep_a_link_busy),
+		TEST(buffers_are_for_cards_that_are_used),
 		TEST(connections_share_a_fast_link),
 		TEST(a_list_of_servers_that_is_none),
 		TEST(each_answer_of_a_server),

@@ -327,7 +327,8 @@ static void another_version_is_told(void **state)
 static void a_charter_arrives(void **state)
 {
 	struct bps_host hosts[] = { { "s1", 7000 }, { "fd00::2", 7001 } };
-	struct bps_job_charter charter = { true, "eth1", 7002, hosts, 2 }, got = { 0 };
+	struct bps_job_charter charter = { true, "eth1", 16, 7002, hosts, 2 },
+			       got = { 0 };
 	struct bps_parcel parcel = { 0 }, read;
 
 	bps_job_charter_carry(&parcel, &charter);
@@ -336,6 +337,7 @@ static void a_charter_arrives(void **state)
 	assert_int_equal(read.error, 0);
 	assert_true(got.measure);
 	assert_string_equal(got.interface, "eth1");
+	assert_int_equal(got.connections, 16);
 	assert_int_equal(got.port, 7002);
 	assert_int_equal(got.n_hosts, 2);
 	assert_string_equal(got.hosts[1].name, "fd00::2");
