@@ -589,6 +589,62 @@ static void bound_ranks(void **state)
 	assert_int_equal(examine(), 0);
 }
 
+/* Four cores of two CPUs each, and two ranks on a box. */
+static void ranks_that_share_a_core(void **state)
+{
+	static const char found[] =
+		"h1, cores: as its ranks are bound, 1 of 2 has no core to itself, and 3 "
+		"of 4 cores are free";
+
+	job.n_boxes = 1;
+	job.size = 2;
+	bind_rank(0, 0, 1);
+	bind_rank(1, 0, 1);
+	assert_finding(found, "mpirun --map-by core --bind-to core ...\n"
+	                      "mpirun --bind-to none ...");
+	tear_down(NULL);
+	job.findings = (struct bps_job_findings){ 0 };
+	bind_rank(1, 1, 1); /* the same core's other CPU */
+	assert_finding(found, "");
+	tear_down(NULL);
+	job.findings = (struct bps_job_findings){ 0 };
+	bind_rank(0, 0, 3);
+	bind_rank(1, 0, 2); /* rank 0 can have the second core */
+	assert_int_equal(examine(), 0);
+	/* Nothing else is left for them. */
+	for (uint32_t i = 2; i < 8; i++)
+		cpus[0][i].usable = false;
+	bind_rank(0, 0, 1);
+	assert_int_equal(examine(), 0);
+}
+
+/* The core of an engine is shared too, and another one is left for it. */
+static void a_core_that_is_left_is_not_taken(void **state)
+{
+	for (uint32_t i = 4; i < 8; i++)
+		cpus[1][i].usable = false;
+	bind_rank(2, 0, 1);
+	bind_rank(3, 0, 1);
+	assert_int_equal(examine(), 2);
+	assert_contains(report, "h2, binding: 2 of 2 ranks are bound to one core each, "
+	                        "of 2 |");
+	assert_contains(report,
+	                "h2, cores: as its ranks are bound, 1 of 2 has no core to "
+	                "itself, and 1 of 2 cores is free |");
+	assert_null(strstr(report, "no core is left"));
+	assert_null(strstr(report, "one less"));
+}
+
+static void more_ranks_than_cpus(void **state)
+{
+	machines[2].n_usable = 2;
+	assert_int_equal(examine(), 0);
+	machines[2].n_usable = machines[3].n_usable = 1;
+	assert_finding("h[3-4], ranks: 2 ranks run on 1 CPU |",
+	               "mpirun --map-by ppr:1:node ...");
+	assert_contains(report, "slots=1 ");
+}
+
 /* -- measured -- */
 
 /* As if every link carried @links[i] (boxes, servers), and @together of that at once. */
@@ -712,6 +768,9 @@ int main(void)
 		TEST(a_slow_card),
 		TEST(a_link_that_is_said_to_be_slow),
 		TEST(bound_ranks),
+		TEST(ranks_that_share_a_core),
+		TEST(a_core_that_is_left_is_not_taken),
+		TEST(more_ranks_than_cpus),
 		TEST(measured_links),
 		TEST(measured_network),
 		TEST(said_bandwidths_come_first),
