@@ -132,19 +132,33 @@ void bps_doctor_check_interface(const struct bps_doctor_facts *facts,
 	bps_doctor_type(report, "unset BPSMPI_INTERFACE");
 }
 
+static void report_variable(const char *line, int n, const char *cost,
+                            struct bps_doctor_report *report)
+{
+	bps_doctor_found(report, "%.*s", n, line);
+	bps_doctor_cost(report, "%s", cost);
+	bps_doctor_remedy(report, "correct it, or unset it; all that there are:");
+	bps_doctor_type(report, "bpsmpi-check --env");
+}
+
 void bps_doctor_check_variables(const struct bps_doctor_facts *facts,
                                 struct bps_doctor_report *report)
 {
-	for (const char *line = facts->variables; line && *line;) {
-		int n = (int)strcspn(line, "\n");
+	int n;
 
-		bps_doctor_found(report, "%.*s", n, line);
-		bps_doctor_cost(report,
+	for (const char *line = facts->variables; line && *line;
+	     line += n + (line[n] == '\n')) {
+		n = (int)strcspn(line, "\n");
+		report_variable(line, n,
 		                bps_doctor_has_line(facts->values, line, (size_t)n)
 		                        ? "jobs run without bytepsmpi"
-		                        : "it does nothing");
-		bps_doctor_remedy(report, "correct it, or unset it; all that there are:");
-		bps_doctor_type(report, "bpsmpi-check --env");
-		line += n + (line[n] == '\n');
+		                        : "it does nothing",
+		                report);
+	}
+	for (const char *line = facts->readings; line && *line;
+	     line += n + (line[n] == '\n')) {
+		n = (int)strcspn(line, "\n");
+		report_variable(line, n, "jobs of several hosts run without bytepsmpi",
+		                report);
 	}
 }

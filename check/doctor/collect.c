@@ -160,9 +160,31 @@ static char *read_lines(int fd)
 	return text;
 }
 
-/* The parser tells the log what is wrong, so it is listened to there. */
-static char *listen_to_parser(char *const *env, struct bps_config *config,
-                              enum bps_log_level level)
+static void parse_all(char *const *env, struct bps_config *config)
+{
+	(void)bps_config_parse(config, env);
+}
+
+/* What the engines of several boxes read of these. */
+static void parse_values(char *const *env, struct bps_config *config)
+{
+	struct bps_bandwidths bandwidths;
+	struct bps_cpuset cpus;
+	char why[512];
+
+	(void)env;
+	if (bps_bandwidths_parse("BPSMPI_BANDWIDTH", config->bandwidth, &bandwidths, why,
+	                         sizeof(why)))
+		bps_error("%s", why);
+	bps_bandwidths_deinit(&bandwidths);
+	(void)bps_cpuset_usable("BPSMPI_CPUS", config->cpus, &cpus);
+}
+
+typedef void (*parse_fn)(char *const *env, struct bps_config *config);
+
+/* Parsers tell the log what is wrong, so they are listened to there. */
+static char *listen_to(parse_fn parse, char *const *env, struct bps_config *config,
+                       enum bps_log_level level)
 {
 	int fd = memfd_create("bpsmpi-check", MFD_CLOEXEC), log_fd;
 	char *said;
@@ -171,7 +193,7 @@ static char *listen_to_parser(char *const *env, struct bps_config *config,
 		return NULL;
 	log_fd = bps_log_set_fd(fd);
 	bps_log_set_level(level);
-	(void)bps_config_parse(config, env);
+	parse(env, config);
 	bps_log_set_level(BPS_LOG_INFO); /* as it is in our programs */
 	(void)bps_log_set_fd(log_fd);
 	said = read_lines(fd);
@@ -182,9 +204,10 @@ static char *listen_to_parser(char *const *env, struct bps_config *config,
 static int collect_variables(char *const *env, struct bps_config *config,
                              struct bps_doctor_facts *facts)
 {
-	facts->variables = listen_to_parser(env, config, BPS_LOG_WARN);
-	facts->values = listen_to_parser(env, config, BPS_LOG_ERROR);
-	return facts->variables && facts->values ? 0 : -ENOMEM;
+	facts->variables = listen_to(parse_all, env, config, BPS_LOG_WARN);
+	facts->values = listen_to(parse_all, env, config, BPS_LOG_ERROR);
+	facts->readings = listen_to(parse_values, env, config, BPS_LOG_ERROR);
+	return facts->variables && facts->values && facts->readings ? 0 : -ENOMEM;
 }
 
 static int probe_servers(const struct bps_hostlist *list, struct bps_doctor_facts *facts)
@@ -285,8 +308,9 @@ void bps_doctor_facts_deinit(struct bps_doctor_facts *facts)
 {
 	free(facts->variables);
 	free(facts->values);
+	free(facts->readings);
 	free(facts->servers);
-	facts->variables = facts->values = NULL;
+	facts->variables = facts->values = facts->readings = NULL;
 	facts->servers = NULL;
 	facts->n_servers = 0;
 }

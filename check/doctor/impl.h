@@ -117,6 +117,7 @@ struct bps_doctor_facts {
 	uint32_t n_connections; /* to all servers together, at least; 1 or more */
 	char *variables;        /* owned; lines on what is wrong with variables, or "" */
 	char *values;           /* owned; those on values that keep jobs native */
+	char *readings; /* owned; lines on values that keep those of several boxes so */
 	char interface_wrong[1024];        /* why BPSMPI_INTERFACE is none; "" */
 	char servers_wrong[512];           /* why BPSMPI_SERVERS cannot be read; "" */
 	struct bps_doctor_server *servers; /* owned */

@@ -215,6 +215,20 @@ void bps_job_check_binding(const struct bps_job *job, uint32_t box,
 	cores_deinit(&cores);
 }
 
+void bps_job_check_cpus(const struct bps_job *job, uint32_t box,
+                        struct bps_doctor_report *report)
+{
+	report->check = "variables";
+	if (job->n_boxes < 2 || !job->ranks[job->boxes[box].ranks[0]].cpus_wrong)
+		return;
+	bps_doctor_found(report, "BPSMPI_CPUS names no CPU that the first rank may use");
+	bps_doctor_cost(report,
+	                "the engine cannot start: all ranks run without bytepsmpi");
+	bps_doctor_remedy(report,
+	                  "correct it, unset it, or let ranks run where they want:");
+	bps_doctor_type(report, "mpirun --bind-to none ...");
+}
+
 void bps_job_check_room(const struct bps_job *job, uint32_t box,
                         struct bps_doctor_report *report)
 {

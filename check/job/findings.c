@@ -214,6 +214,7 @@ static int examine_box(struct bps_job *job, uint32_t box)
 	bps_job_check_ways(job, box, &report);
 	bps_job_check_link(job, box, &report);
 	bps_job_check_mtu(job, box, &report);
+	bps_job_check_cpus(job, box, &report);
 	bps_job_check_binding(job, box, &report);
 	bps_job_check_room(job, box, &report);
 	return take_report(job, report.out, &text, box);

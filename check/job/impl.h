@@ -351,6 +351,8 @@ void bps_job_check_servers(const struct bps_job *job, uint32_t box,
                            struct bps_doctor_report *report);
 void bps_job_check_binding(const struct bps_job *job, uint32_t box,
                            struct bps_doctor_report *report);
+void bps_job_check_cpus(const struct bps_job *job, uint32_t box,
+                        struct bps_doctor_report *report);
 void bps_job_check_room(const struct bps_job *job, uint32_t box,
                         struct bps_doctor_report *report);
 void bps_job_check_mtu(const struct bps_job *job, uint32_t box,

@@ -201,7 +201,7 @@ static int ask_servers(const struct bps_job_charter *charter, struct bps_job_box
 
 /*
  * The environment that the doctor sees: rank 0's variables count, and of those of another
- * box none. LD_PRELOAD is looked at for all ranks together.
+ * box none. LD_PRELOAD is looked at for all ranks together, BPSMPI_CPUS for each.
  */
 static char **choose_environment(bool variables)
 {
@@ -212,7 +212,8 @@ static char **choose_environment(bool variables)
 		n++;
 	ret = calloc(n + 1, sizeof(*ret));
 	for (size_t i = 0; ret && i < n; i++)
-		if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0)
+		if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0 &&
+		    strncmp(environ[i], "BPSMPI_CPUS=", 12) != 0)
 			ret[n_kept++] = environ[i];
 	return ret;
 }

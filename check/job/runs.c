@@ -84,7 +84,7 @@ static bool look_at_engines(const struct bps_job *job, struct verdict *verdict)
 			                 "BPSMPI_PORT=%u cannot be used on %s",
 			                 job->charter.port, box->host);
 		if (job->ranks[box->ranks[0]].cpus_wrong)
-			return keeps_out(verdict, false,
+			return keeps_out(verdict, true,
 			                 "BPSMPI_CPUS on %s names no CPU that the first "
 			                 "rank there may use",
 			                 box->host);
@@ -210,7 +210,7 @@ static bool look_at_bandwidth(const struct bps_job *job, struct verdict *verdict
 
 	if (bps_bandwidths_parse("BPSMPI_BANDWIDTH", job->config.bandwidth, &said, error,
 	                         sizeof(error)))
-		return keeps_out(verdict, false, "%.200s", error);
+		return keeps_out(verdict, true, "%.200s", error);
 	bps_bandwidths_deinit(&said);
 	return true;
 }

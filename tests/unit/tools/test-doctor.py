@@ -206,6 +206,18 @@ def test_variables():
     check(texts[1].startswith("BPSMPI_SERVER is not a variable of ours"), texts)
 
 
+def test_values_that_engines_read():
+    for name, value, why in (("BPSMPI_BANDWIDTH", "junk", "'junk' is not a rate"),
+                             ("BPSMPI_BANDWIDTH", "h1=1Gbit,h1=2Gbit", "h1"),
+                             ("BPSMPI_CPUS", "4000", "none of the CPUs '4000' is among"),
+                             ("BPSMPI_CPUS", "3-x", "3-x")):
+        found = findings(**{name: value})["variables"]
+        check(len(found) == 1 and found[0].startswith(name + ": ") and why in found[0] and
+              "jobs of several hosts run without" in found[0], found)
+    cpu = str(min(os.sched_getaffinity(0)))
+    check("variables" not in findings(BPSMPI_BANDWIDTH="h1=1Gbit,*=2Gbit", BPSMPI_CPUS=cpu))
+
+
 def test_an_interface_that_is_none():
     found = findings(BPSMPI_INTERFACE="nix7")["interface"]
     check(len(found) == 1 and found[0].startswith(

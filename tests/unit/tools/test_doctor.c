@@ -85,6 +85,7 @@ static void a_quota_below_the_cpus(void **state)
 static void variables_one_a_line(void **state)
 {
 	char text[] = "BPSMPI_SERVER is not a variable of ours\nBPSMPI_PORT: 'x'\n";
+	char reading[] = "BPSMPI_CPUS: none\n";
 
 	facts.variables = text;
 	facts.values = strchr(text, '\n') + 1;
@@ -95,6 +96,9 @@ static void variables_one_a_line(void **state)
 	                "cpu3, variables: BPSMPI_PORT: 'x' cost: jobs run without");
 	text[0] = '\0';
 	assert_int_equal(examine(), 0);
+	facts.readings = reading;
+	assert_finding("variables",
+	               "BPSMPI_CPUS: none cost: jobs of several hosts run without", "");
 }
 
 static void an_interface_that_is_none(void **state)

@@ -476,11 +476,12 @@ static void what_keeps_the_library_out_is_found(void **state)
 	assert_int_equal(examine(), 0);
 	tear_down(NULL);
 	set_up(NULL);
-	ranks[4].cpus_wrong = true;
-	assert_finding(
-		"job, settings: BPSMPI_CPUS on h3 names no CPU that the first rank "
-		"there may use",
-		"--env");
+	ranks[4].cpus_wrong = ranks[6].cpus_wrong = true;
+	assert_finding("h[3-4], variables: BPSMPI_CPUS names no CPU that the first rank "
+	               "may use",
+	               "mpirun --bind-to none ...");
+	assert_string_equal(job.plan.why, "BPSMPI_CPUS on h3 names no CPU that the first "
+	                                  "rank there may use");
 }
 
 /* It keeps the library out, as any fault of a box's engine. */
