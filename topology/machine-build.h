@@ -48,9 +48,10 @@ int bps_machine_xml_load(const char *path, char **ret_xml, size_t *ret_bytes,
 /**
  * bps_machine_add_nics() - take the interfaces of this box from the kernel: complete what
  * .nics has of them, append the others, sort all by name.
- * @sysfs: where the interfaces are: "/sys/class/net"
+ * @sysfs: where the interfaces are: "/sys/class/net". Where there are none they are those
+ * that getifaddrs() knows: no more than name, MTU and state.
  *
- * Return: 0, also where there is no such folder; or -ENOMEM.
+ * Return: 0 or -ENOMEM.
  */
 int bps_machine_add_nics(struct bps_machine *machine, const char *sysfs);
 

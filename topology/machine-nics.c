@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The network interfaces of this box, from sysfs. */
+/* The network interfaces of this box, from sysfs, or without it from getifaddrs(). */
 #include <dirent.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <limits.h>
 #include <net/if_arp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -150,14 +153,62 @@ static int by_name(const void *a, const void *b)
 	return strverscmp(x->name, y->name);
 }
 
-int bps_machine_add_nics(struct bps_machine *machine, const char *sysfs)
+/* -- without sysfs -- */
+
+static uint32_t ask_mtu(int fd, const char *name)
 {
-	DIR *dir = opendir(sysfs);
+	struct ifreq request = { 0 };
+
+	(void)snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+	return ioctl(fd, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0
+	               ? (uint32_t)request.ifr_mtu
+	               : 0;
+}
+
+/* Whether a device is behind one, nobody says then. */
+static int add_flat(struct bps_machine *machine, int fd, const struct ifaddrs *one)
+{
+	const unsigned works = IFF_UP | IFF_RUNNING;
+	struct bps_machine_nic *nic;
+
+	if ((one->ifa_flags & IFF_LOOPBACK) || strlen(one->ifa_name) >= IF_NAMESIZE ||
+	    bps_machine_nic_named(machine, one->ifa_name) != BPS_MACHINE_NONE)
+		return 0;
+	nic = append(machine, one->ifa_name);
+	if (!nic)
+		return -ENOMEM;
+	nic->mtu = ask_mtu(fd, nic->name);
+	nic->link = (one->ifa_flags & works) == works ? BPS_MACHINE_LINK_UP
+	                                              : BPS_MACHINE_LINK_DOWN;
+	if (machine->n_nodes == 1) {
+		nic->at.node = 0;
+		nic->at.package = machine->nodes[0].package;
+	}
+	return 0;
+}
+
+static int add_all_flat(struct bps_machine *machine)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), r = 0;
+	struct ifaddrs *all = NULL;
+
+	(void)getifaddrs(&all);
+	for (const struct ifaddrs *one = all; one && !r; one = one->ifa_next)
+		r = add_flat(machine, fd, one);
+	if (all)
+		freeifaddrs(all);
+	if (fd >= 0)
+		close(fd);
+	return r;
+}
+
+/* -- all of them -- */
+
+static int add_all(struct bps_machine *machine, const char *sysfs, DIR *dir)
+{
 	struct dirent *entry;
 	int r = 0;
 
-	if (!dir)
-		return 0;
 	while (!r && (entry = readdir(dir))) {
 		uint32_t known = bps_machine_nic_named(machine, entry->d_name);
 		struct bps_machine_nic *nic;
@@ -171,7 +222,18 @@ int bps_machine_add_nics(struct bps_machine *machine, const char *sysfs)
 		else
 			r = -ENOMEM;
 	}
-	closedir(dir);
+	return r;
+}
+
+int bps_machine_add_nics(struct bps_machine *machine, const char *sysfs)
+{
+	DIR *dir = opendir(sysfs);
+	int r = dir ? add_all(machine, sysfs, dir) : 0;
+
+	if (!r && machine->n_nics == 0)
+		r = add_all_flat(machine);
+	if (dir)
+		closedir(dir);
 	if (machine->n_nics > 0)
 		qsort(machine->nics, machine->n_nics, sizeof(*machine->nics), by_name);
 	return r;

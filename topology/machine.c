@@ -98,6 +98,17 @@ static int make_flat(struct bps_machine *machine, const struct bps_cpuset *allow
 	return 0;
 }
 
+/* Without this, hwloc says a line of its own and has no memory and no devices. */
+static int ask_hwloc(struct bps_machine *machine, const char *hwloc, char *ret_error,
+                     size_t error_bytes)
+{
+	if (access(BPS_MACHINE_SYSFS, F_OK)) {
+		(void)snprintf(ret_error, error_bytes, "there is no " BPS_MACHINE_SYSFS);
+		return BPS_MACHINE_E_UNUSABLE;
+	}
+	return bps_machine_from_hwloc(machine, hwloc, NULL, 0, ret_error, error_bytes);
+}
+
 static int make_live(struct bps_machine *machine, const char *hwloc)
 {
 	struct bps_cpuset allowed;
@@ -106,8 +117,7 @@ static int make_live(struct bps_machine *machine, const char *hwloc)
 
 	if (r)
 		return r;
-	r = bps_machine_from_hwloc(machine, hwloc ? hwloc : HWLOC, NULL, 0, error,
-	                           sizeof(error));
+	r = ask_hwloc(machine, hwloc ? hwloc : HWLOC, error, sizeof(error));
 	machine->source = BPS_MACHINE_HWLOC;
 	if (r) {
 		bps_debug("the box is described without hwloc: %s", error);

@@ -19,11 +19,15 @@
 
 #define BPS_MACHINE_NONE UINT32_MAX
 
+/* What is there where sysfs says what hwloc wants to know. */
+#define BPS_MACHINE_SYSFS "/sys/devices/system/cpu/cpu0/topology"
+
 #define BPS_MACHINE_TEXT_BYTES 80 /* of names of products, with their end */
 #define BPS_MACHINE_BUS_BYTES  16 /* of "0000:3b:00.0" */
 
 enum bps_machine_source {
-	BPS_MACHINE_FLAT,  /* no hwloc: one node with the usable CPUs, no PCI */
+	BPS_MACHINE_FLAT,  /* no hwloc or no sysfs: one node with the usable CPUs, no PCI
+	                    */
 	BPS_MACHINE_HWLOC, /* this box, as hwloc and sysfs know it */
 	BPS_MACHINE_XML,   /* a file; speed, MTU and state of network cards are unknown */
 };
@@ -111,8 +115,8 @@ struct bps_machine {
 
 /**
  * bps_machine_look() - describe this box and what the calling thread may use of it.
- * @hwloc: how to load hwloc 2, NULL for its usual name. Where that fails, or hwloc cannot
- * be used, the description is flat and a debug line says why.
+ * @hwloc: how to load hwloc 2, NULL for its usual name. Where that fails, hwloc cannot be
+ * used, or there is no sysfs, the description is flat and a debug line says why.
  * @ret: on success the caller owns it until bps_machine_free(); NULL on failure
  *
  * Not in a hot path: it reads a few hundred files of sysfs.

@@ -190,8 +190,8 @@ static void print_head(const struct bps_box_printer *printer)
 	if (m->source == BPS_MACHINE_FLAT)
 		bps_box_line(
 			printer, 1,
-			"(hwloc 2 is missing or cannot be used: packages, nodes and PCI "
-			"are not known)");
+			"(hwloc 2 or /sys is missing or cannot be used: packages, nodes "
+			"and PCI are not known)");
 }
 
 void bps_box_print(const struct bps_machine *machine, int width)

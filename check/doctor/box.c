@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The doctor's checks of memory, CPUs and variables. */
+/* The doctor's checks of sysfs, memory, CPUs and variables. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "check/doctor/impl.h"
+#include "topology/machine.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -12,6 +13,21 @@
 
 /* Some ranks' worth of Open MPI's segments, 4 MiB each, and then some. */
 #define LEAST_SHM_BYTES (64 * MIB)
+
+void bps_doctor_check_sysfs(const struct bps_doctor_facts *facts,
+                            struct bps_doctor_report *report)
+{
+	if (!facts->no_sysfs)
+		return;
+	bps_doctor_found(
+		report, "/sys is missing, or most of it: there is no " BPS_MACHINE_SYSFS);
+	bps_doctor_cost(report, "packages, memory nodes, PCI and the speed of network "
+	                        "cards are not known: neither the ranks of a box nor its "
+	                        "cards are used by what is near to what");
+	bps_doctor_remedy(report,
+	                  "mount it; in a container, leave it to who starts that:");
+	bps_doctor_type(report, "mount -t sysfs sysfs /sys");
+}
 
 void bps_doctor_check_memlock(const struct bps_doctor_facts *facts,
                               struct bps_doctor_report *report)

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "check/doctor/impl.h"
 #include "topology/bandwidth.h"
+#include "topology/machine.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -283,6 +284,7 @@ int bps_doctor_collect(char *const *env, const struct bps_doctor_job *job,
 	int r;
 
 	*ret_facts = (struct bps_doctor_facts){ 0 };
+	ret_facts->no_sysfs = access(BPS_MACHINE_SYSFS, F_OK) != 0;
 	collect_name(ret_facts);
 	collect_memory(ret_facts);
 	collect_cpus(ret_facts);

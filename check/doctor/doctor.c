@@ -16,6 +16,7 @@ static const struct check {
 	const char *name;
 	bps_doctor_check_fn function;
 } checks[] = {
+	{ "sysfs", bps_doctor_check_sysfs },
 	{ "preload", bps_doctor_check_preload },
 	{ "variables", bps_doctor_check_variables },
 	{ "interface", bps_doctor_check_interface },

@@ -92,6 +92,7 @@ struct bps_doctor_server {
 
 struct bps_doctor_facts {
 	char host[65];
+	bool no_sysfs;
 	/* Memory */
 	uint64_t memlock_bytes; /* UINT64_MAX: no limit */
 	bool shm;               /* there is a /dev/shm */
@@ -221,6 +222,8 @@ void bps_doctor_name_host(char *ret);
 typedef void (*bps_doctor_check_fn)(const struct bps_doctor_facts *facts,
                                     struct bps_doctor_report *report);
 
+void bps_doctor_check_sysfs(const struct bps_doctor_facts *facts,
+                            struct bps_doctor_report *report);
 void bps_doctor_check_memlock(const struct bps_doctor_facts *facts,
                               struct bps_doctor_report *report);
 void bps_doctor_check_hugepages(const struct bps_doctor_facts *facts,

@@ -31,6 +31,12 @@ static void lines_keep_to_the_width(void **state)
 	assert_true(n_lines > 8);
 }
 
+static void no_sysfs(void **state)
+{
+	facts.no_sysfs = true;
+	assert_finding("sysfs", "/sys is missing, or most of it", "mount -t sysfs");
+}
+
 static void memlock_matters_with_a_verbs_device(void **state)
 {
 	facts.memlock_bytes = 64 << 10;
@@ -386,6 +392,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_box_that_is_fine_has_none),
 		TEST(lines_keep_to_the_width),
+		TEST(no_sysfs),
 		TEST(memlock_matters_with_a_verbs_device),
 		TEST(shm_is_for_open_mpi),
 		TEST(huge_pages_are_for_who_asks),

@@ -15,7 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -350,13 +352,41 @@ static void rdma_devices_are_found(void **state)
 	free(machine.nics);
 }
 
-static void no_sysfs_is_no_interface(void **state)
+/* All but the loopback that this host has. */
+static void without_sysfs_interfaces_are_as_the_kernel_says(void **state)
 {
-	struct bps_machine machine = { 0 };
+	struct bps_machine_node nodes[2];
+	struct bps_machine machine = two_nodes(nodes);
+	struct if_nameindex *list = if_nameindex();
+	uint32_t n = 0;
 
 	(void)state;
+	machine.n_nodes = 1;
+	assert_non_null(list);
 	assert_int_equal(bps_machine_add_nics(&machine, "/nowhere/at/all"), 0);
-	assert_int_equal(machine.n_nics, 0);
+	for (const struct if_nameindex *one = list; one->if_index; one++) {
+		struct ifreq request = { 0 };
+		int fd = socket(AF_INET, SOCK_DGRAM, 0);
+		bool up;
+
+		(void)snprintf(request.ifr_name, IF_NAMESIZE, "%s", one->if_name);
+		assert_int_equal(ioctl(fd, SIOCGIFFLAGS, &request), 0);
+		if (!(request.ifr_flags & IFF_LOOPBACK)) {
+			const struct bps_machine_nic *nic = find(&machine, one->if_name);
+
+			up = (request.ifr_flags & IFF_UP) &&
+			     (request.ifr_flags & IFF_RUNNING);
+			assert_int_equal(nic->link == BPS_MACHINE_LINK_UP, up);
+			assert_int_equal(ioctl(fd, SIOCGIFMTU, &request), 0);
+			assert_int_equal(nic->mtu, request.ifr_mtu);
+			assert_int_equal(nic->at.node, 0);
+			n++;
+		}
+		close(fd);
+	}
+	if_freenameindex(list);
+	assert_int_equal(machine.n_nics, n);
+	free(machine.nics);
 }
 
 int main(void)
@@ -369,7 +399,7 @@ int main(void)
 		cmocka_unit_test(what_is_known_is_completed),
 		cmocka_unit_test(a_single_node_has_all_cards),
 		cmocka_unit_test(rdma_devices_are_found),
-		cmocka_unit_test(no_sysfs_is_no_interface),
+		cmocka_unit_test(without_sysfs_interfaces_are_as_the_kernel_says),
 	};
 
 	return cmocka_run_group_tests(tests, make_tree, remove_tree);
