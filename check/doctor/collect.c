@@ -107,12 +107,17 @@ static void collect_nics(struct bps_doctor_facts *facts)
 
 static void collect_name(struct bps_doctor_facts *facts)
 {
+	const char *why;
+
 	bps_doctor_name_host(facts->host);
 	facts->n_own =
 		bps_addr_resolve(facts->host, 0, facts->own, (int)COUNT(facts->own),
 	                         facts->own_why, sizeof(facts->own_why));
 	if (facts->n_own < 0)
 		facts->n_own = 0;
+	why = strstr(facts->own_why, "': "); /* behind the name */
+	if (why)
+		memmove(facts->own_why, why + 3, strlen(why + 3) + 1);
 }
 
 /* Three numbers; anything else is left unknown. */

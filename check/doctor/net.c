@@ -220,6 +220,31 @@ static const struct bps_addr *find_loopback(const struct bps_doctor_facts *facts
 	return NULL;
 }
 
+/* Of every host: its own name is localhost. */
+static bool is_localhost(const char *name)
+{
+	return strncmp(name, "localhost", 9) == 0 && (!name[9] || name[9] == '.');
+}
+
+/* In words that are the same on each host. */
+static void remedy_name(struct bps_doctor_report *report,
+                        const struct bps_doctor_facts *facts, const char *card,
+                        bool replace)
+{
+	if (is_localhost(facts->host)) {
+		bps_doctor_remedy(report, "give it a name of its own, and have a line "
+		                          "with that and its address in /etc/hosts:");
+		bps_doctor_type(report, "hostnamectl set-hostname NAME");
+		bps_doctor_type(report, "ip -brief address show %s", card);
+		return;
+	}
+	bps_doctor_remedy(report,
+	                  "have a line with its address and its name in /etc/hosts%s. "
+	                  "What they are says:",
+	                  replace ? ", in the place of the other one" : "");
+	bps_doctor_type(report, "ip -brief address show %s; hostname", card);
+}
+
 void bps_doctor_check_name(const struct bps_doctor_facts *facts,
                            struct bps_doctor_report *report)
 {
@@ -238,15 +263,9 @@ void bps_doctor_check_name(const struct bps_doctor_facts *facts,
 	bps_doctor_cost(report,
 	                "programs that look themselves up to tell others where "
 	                "they are (Gloo of Horovod and PyTorch, MPICH's "
-	                "launcher, bpsmpi-server --bind %s) %s",
-	                facts->host,
+	                "launcher, bpsmpi-server --bind) %s",
 	                loopback ? "are reached from nowhere else" : "do not start");
-	bps_doctor_remedy(report, "have this line in /etc/hosts%s:",
-	                  loopback ? ", in the place of the other one" : "");
-	bps_doctor_type(
-		report, "%s %s",
-		bps_addr_format_host(&facts->nics[real].netif.addr, text, sizeof(text)),
-		facts->host);
+	remedy_name(report, facts, facts->nics[real].netif.name, loopback != NULL);
 }
 
 /* -- buffers -- */

@@ -25,6 +25,7 @@
 #include "transport/addr.h"
 
 #define BPS_JOB_HOST_BYTES 65
+#define BPS_JOB_NAME_BYTES (BPS_JOB_HOST_BYTES + 24) /* "HOST (rank N)" */
 #define BPS_JOB_NICS       8
 #define BPS_JOB_WHY_BYTES  256
 #define BPS_JOB_LIST_BYTES 1024 /* of a list of hosts or ranks, for people */
@@ -66,7 +67,8 @@ struct bps_job_way {
 };
 
 struct bps_job_box {
-	char host[BPS_JOB_HOST_BYTES];
+	/* the host's name; at rank 0 with the first rank where several have that */
+	char host[BPS_JOB_NAME_BYTES];
 	const struct bps_machine *machine;    /* owned; may be NULL where a rank failed */
 	char nics[BPS_JOB_NICS][IF_NAMESIZE]; /* that the job can use, the best first */
 	uint32_t n_nics;
@@ -394,6 +396,12 @@ bool bps_job_carries(const struct bps_job *job);
 
 /** bps_job_carries_too_much() - likewise, the servers that boxes carry. */
 bool bps_job_carries_too_much(const struct bps_job *job);
+
+/** bps_job_name_boxes() - have hosts of one name told apart, by their first ranks. */
+void bps_job_name_boxes(struct bps_job *job);
+
+/** bps_job_host() - the name that @box has itself. */
+const char *bps_job_host(const struct bps_job *job, uint32_t box);
 
 /** bps_job_list_boxes() - likewise, the names of boxes. */
 char *bps_job_list_boxes(const struct bps_job *job, const uint32_t *boxes, uint32_t n,

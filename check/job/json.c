@@ -73,7 +73,7 @@ static void print_boxes(const struct bps_job *job)
 
 		bps_json_next(b, job->n_boxes);
 		putchar('{');
-		bps_json_field("host", box->host);
+		bps_json_field("host", bps_job_host(job, b));
 		printf(", \"like\": %u, \"common\": %u, ", box->like, common);
 		print_lines("differs", text);
 		fputs(", \"interfaces\": [", stdout);
@@ -149,7 +149,7 @@ static void print_links(const struct bps_job *job)
 		putchar('{');
 		bps_json_field(i < job->n_boxes ? "box" : "server",
 		               i < job->n_boxes
-		                       ? job->boxes[i].host
+		                       ? bps_job_host(job, i)
 		                       : job->boxes[0].servers[i - job->n_boxes].name);
 		fputs(", ", stdout);
 		bps_json_rate("bytes_per_s", job->links[i].bytes_per_s);

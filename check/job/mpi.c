@@ -340,6 +340,8 @@ int bps_job_gather(struct bps_job *job, struct bps_job_said *said)
 			failed = take(job, &pile, i) ? -EIO : failed;
 		if (!r && !failed)
 			r = number_ranks(job);
+		if (!r && !failed)
+			bps_job_name_boxes(job);
 	}
 	pile_deinit(&pile);
 	bps_parcel_deinit(&mine);

@@ -6,7 +6,8 @@
 
 #include "check/job/impl.h"
 
-/* "cpu" "07" ".example.org" of a name: a number at the end of its first part. */
+/* "cpu" "07" ".example.org" of a name: a number at the end of its first part; or "host
+ * (rank " "7" ")". */
 struct name {
 	const char *text;
 	size_t prefix, digits; /* lengths */
@@ -15,7 +16,8 @@ struct name {
 
 static struct name split(const char *text)
 {
-	const size_t end = strcspn(text, ".:");
+	const size_t n = strlen(text);
+	const size_t end = n && text[n - 1] == ')' ? n - 1 : strcspn(text, ".:");
 	struct name name = { .text = text };
 
 	while (name.digits < end && name.digits < 9 &&
@@ -120,6 +122,25 @@ char *bps_job_fold_names(const char *const *names, uint32_t n, char *ret,
 	if (writer.used == ret_bytes - 1 && ret_bytes > 4)
 		memcpy(ret + ret_bytes - 4, "...", 4);
 	return ret;
+}
+
+const char *bps_job_host(const struct bps_job *job, uint32_t box)
+{
+	return job->ranks[job->boxes[box].ranks[0]].host;
+}
+
+void bps_job_name_boxes(struct bps_job *job)
+{
+	for (uint32_t b = 0; b < job->n_boxes; b++) {
+		const char *host = bps_job_host(job, b);
+		uint32_t n = 0;
+
+		for (uint32_t i = 0; i < job->n_boxes && n < 2; i++)
+			n += strcmp(bps_job_host(job, i), host) == 0;
+		if (n > 1)
+			(void)snprintf(job->boxes[b].host, BPS_JOB_NAME_BYTES,
+			               "%s (rank %u)", host, job->boxes[b].ranks[0]);
+	}
 }
 
 char *bps_job_list_boxes(const struct bps_job *job, const uint32_t *boxes, uint32_t n,

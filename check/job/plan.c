@@ -50,7 +50,7 @@ static void take_said(struct bps_job *job)
 	for (uint32_t i = 0; i < job->n_boxes + job->charter.n_hosts; i++) {
 		double rate = bps_bandwidths_of(
 			&said, i < job->n_boxes
-				       ? job->boxes[i].host
+				       ? bps_job_host(job, i)
 				       : job->charter.hosts[i - job->n_boxes].name);
 
 		if (rate > 0)

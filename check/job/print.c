@@ -100,6 +100,8 @@ static void print_whole(const struct bps_job *job, uint32_t box)
 	if (n > 1)
 		printf("\n%u boxes like this one: %s\n", n,
 		       list_alike(job, box, names, sizeof(names)));
+	else if (strcmp(job->boxes[box].host, bps_job_host(job, box)) != 0)
+		printf("\n%s:\n", job->boxes[box].host);
 	else
 		putchar('\n');
 	bps_box_print(job->boxes[box].machine, WIDTH);

@@ -214,18 +214,46 @@ static void a_bridge_to_the_network_is_fine(void **state)
 
 static void the_own_name(void **state)
 {
+	char text[sizeof(report)];
+
 	facts.own[1] = address("127.0.1.1");
 	assert_int_equal(examine(), 0);
 	facts.n_own = 2;
-	assert_finding("name", "own name stands for 127.0.1.1", " 10.1.2.3 cpu3 ");
+	assert_finding("name", "own name stands for 127.0.1.1",
+	               "/etc/hosts, in the place of the other one. What they are says: "
+	               "ip -brief address show eth0; hostname ");
+	/* The same on another host. */
+	(void)strcpy(text, strchr(report, ','));
+	(void)strcpy(facts.host, "cpu4");
+	facts.nics[0].netif.addr = address("10.1.2.4");
+	assert_int_equal(examine(), 1);
+	assert_string_equal(strchr(report, ','), text);
+	(void)strcpy(facts.host, "cpu3");
 	facts.n_own = 0;
-	(void)strcpy(facts.own_why, "'cpu3': Name or service not known");
-	assert_finding("name",
-	               "stands for no address ('cpu3': Name or service not known)",
-	               " 10.1.2.3 cpu3 ");
+	(void)strcpy(facts.own_why, "Name or service not known");
+	assert_finding("name", "stands for no address (Name or service not known)",
+	               "/etc/hosts. What they are says: ip -brief ");
 	/* A host without a network needs no name. */
 	facts.nics[0].netif.usable = facts.nics[0].hardware = false;
 	assert_int_equal(examine(), 0);
+}
+
+/* A line with it would take localhost away. */
+static void the_own_name_is_localhost(void **state)
+{
+	static const char *const names[] = { "localhost", "localhost.localdomain" };
+
+	facts.own[0] = address("127.0.0.1");
+	for (size_t i = 0; i < 2; i++) {
+		(void)strcpy(facts.host, names[i]);
+		assert_int_equal(examine(), 1);
+		assert_contains(report, "give it a name of its own");
+		assert_contains(report, "hostnamectl set-hostname NAME");
+		assert_null(strstr(report, "in the place of"));
+	}
+	(void)strcpy(facts.host, "localhost7");
+	assert_int_equal(examine(), 1);
+	assert_contains(report, "in the place of");
 }
 
 /* What a link carries in a millisecond, and as much again where it comes in. */
@@ -407,6 +435,7 @@ int main(void)
 		TEST(bridges_that_open_mpi_would_try),
 		TEST(a_bridge_to_the_network_is_fine),
 		TEST(the_own_name),
+		TEST(the_own_name_is_localhost),
 		TEST(buffers_keep_a_link_busy),
 		TEST(buffers_are_for_cards_that_are_used),
 		TEST(connections_share_a_fast_link),

@@ -94,6 +94,7 @@ static int set_up(void **state)
 			.settings = settings[r],
 			.box = r / 2,
 		};
+		(void)snprintf(ranks[r].host, sizeof(ranks[r].host), "h%u", r / 2 + 1);
 		settings[r][0] = '\0';
 		for (uint32_t i = 0; i < 8; i++)
 			bps_cpuset_add(&ranks[r].cpus, i);
@@ -184,6 +185,28 @@ static void names_are_folded(void **state)
 	assert_folded("h1 x1 h2", "h1,x1,h2");
 	assert_string_equal(bps_job_fold_names(many, 2, ret, sizeof(ret)),
 	                    "a-long-name,...");
+}
+
+static void hosts_of_one_name_are_told_apart(void **state)
+{
+	const uint32_t all[] = { 0, 1, 2, 3 };
+	char names[64];
+
+	bps_job_name_boxes(&job);
+	assert_string_equal(bps_job_list_boxes(&job, all, 4, names, 64), "h[1-4]");
+	for (uint32_t r = 0; r < N_RANKS; r++)
+		if (r / 2 != 1)
+			(void)strcpy(ranks[r].host, "localhost");
+	bps_job_name_boxes(&job);
+	assert_string_equal(boxes[0].host, "localhost (rank 0)");
+	assert_string_equal(boxes[1].host, "h2");
+	assert_string_equal(bps_job_list_boxes(&job, all + 2, 2, names, 64),
+	                    "localhost (rank [4,6])");
+	/* Their links are named by what they call themselves. */
+	(void)strcpy(job.config.bandwidth, "localhost=40Mbit,*=80Mbit");
+	assert_int_equal(bps_job_make_plan(&job), 0);
+	assert_float_equal(job.links[0].bytes_per_s, 5e6, 1e-6);
+	assert_float_equal(job.links[1].bytes_per_s, 10e6, 1e-6);
 }
 
 /* -- who meets whom -- */
@@ -750,6 +773,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(names_are_folded),
+		TEST(hosts_of_one_name_are_told_apart),
 		TEST(nobody_has_two_at_once),
 		TEST(every_box_meets_every_server),
 		TEST(boxes_are_folded),
