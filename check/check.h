@@ -63,5 +63,9 @@ int bps_check_program(const struct bps_check_options *options);
 /** bps_check_env() - every variable of this environment: its value, and whence. */
 int bps_check_env(const struct bps_check_options *options);
 
+/** bps_check_width() - how many characters a line for people has: those of the terminal,
+ * or without one COLUMNS, or 80; at least 40. */
+int bps_check_width(void);
+
 /** bps_check_complain() - a line on standard error, without its newline. */
 void bps_check_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -8,14 +8,15 @@
 #include <string.h>
 
 #include "base/hostlist.h"
+#include "check/box/impl.h"
 #include "check/box/plan.h"
 #include "check/svg/svg.h"
 #include "engine/shares.h"
 #include "topology/bandwidth.h"
 
-#define EXAMPLE_BYTES (64.0 * 1024 * 1024)
-#define NAME_CHARS    16 /* "h4096" with its end, and more */
-#define RANGE_CHARS   (2 * NAME_CHARS)
+#define NAME_CHARS   16 /* "h4096" with its end, and more */
+#define RANGE_CHARS  (2 * NAME_CHARS)
+#define NAME_COLUMNS 12
 
 /* Numbers are those of engine/shares.h: dedicated servers, then boxes. */
 struct plan {
@@ -147,11 +148,10 @@ static bool same_row(const struct plan *plan, uint32_t a, uint32_t b)
 	       plan->bcast[a] == plan->bcast[b];
 }
 
-static void print_rows(const struct plan *plan)
+static void print_rows(const struct plan *plan, struct bps_box_row *row)
 {
 	for (uint32_t first = 0, last; first < plan->n_nodes; first = last + 1) {
 		char one[NAME_CHARS], other[NAME_CHARS], range[RANGE_CHARS];
-		char rate[BPS_RATE_CHARS] = "B";
 
 		for (last = first; last + 1 < plan->n_nodes; last++)
 			if (!same_row(plan, first, last + 1))
@@ -160,38 +160,29 @@ static void print_rows(const struct plan *plan)
 		node_name(plan, last, other);
 		(void)snprintf(range, sizeof(range), last > first ? "%s-%s" : "%s", one,
 		               other);
-		if (plan->known)
-			bps_rate_format(plan->bytes_per_s[first], rate);
-		printf("%-12s %-10s %-12s %9.4f %% %9.4f %%\n", range,
-		       first < plan->n_servers ? "dedicated" : "colocated", rate,
-		       100 * plan->allreduce[first], 100 * plan->bcast[first]);
+		bps_plan_print_row(row, NAME_COLUMNS, range, first < plan->n_servers,
+		                   plan->known ? plan->bytes_per_s[first] : 0,
+		                   plan->allreduce[first], plan->bcast[first]);
 	}
-}
-
-static void print_bound(const struct plan *plan, const char *op, double s_per_byte)
-{
-	char example[32] = "-";
-
-	if (plan->known)
-		(void)snprintf(example, sizeof(example), "%.4g s",
-		               s_per_byte * EXAMPLE_BYTES);
-	printf("%-12s %8.4f M/B %12s", op, s_per_byte / plan->slowest_s, example);
 }
 
 static void print_plan(const struct plan *plan)
 {
-	printf("%u boxes, %u dedicated server%s; each sums this part of every operation:\n"
-	       "\n%-12s %-10s %-12s %11s %11s\n",
-	       plan->n_boxes, plan->n_servers, plan->n_servers == 1 ? "" : "s", "server",
-	       "is", "link, 1 way", "allreduce", "broadcast");
-	print_rows(plan);
-	printf("\n%-12s %12s %12s %12s %8s\n", "", "at least", "64 MiB", "ring", "gain");
-	print_bound(plan, "allreduce", plan->allreduce_s);
-	printf(" %8.4f M/B %7.2fx\n", plan->ring_s / plan->slowest_s,
-	       plan->ring_s / plan->allreduce_s);
-	print_bound(plan, "broadcast", plan->bcast_s);
-	puts("\n\nM: the bytes of the operation. B: the link of the slowest box, one way. The "
-	     "broadcast\nis from h1. Time on the links alone.");
+	const struct bps_box_printer printer = { .width = bps_check_width() };
+	const struct bps_plan_bounds bounds = { plan->known, plan->allreduce_s,
+		                                plan->bcast_s, plan->ring_s,
+		                                plan->slowest_s };
+	struct bps_box_row row = { .width = printer.width };
+
+	bps_box_line(&printer, 0,
+	             "%u boxes, %u dedicated server%s; each sums this part of every "
+	             "operation:",
+	             plan->n_boxes, plan->n_servers, plan->n_servers == 1 ? "" : "s");
+	putchar('\n');
+	bps_plan_print_head(&row, NAME_COLUMNS, "server");
+	print_rows(plan, &row);
+	putchar('\n');
+	bps_plan_print_bounds(&bounds, &row, NAME_COLUMNS, "h1");
 }
 
 /* Boxes like the one in options->xml, or like this one. */

@@ -8,7 +8,8 @@
 int bps_check_program(const struct bps_check_options *options)
 {
 	char error[2 * PATH_MAX];
-	int n = bps_doctor_program(options->program, stdout, error, sizeof(error));
+	int n = bps_doctor_program(options->program, stdout, (uint32_t)bps_check_width(),
+	                           error, sizeof(error));
 
 	if (n < 0) {
 		bps_check_complain("%s", error);

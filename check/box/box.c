@@ -2,8 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "check/box/impl.h"
 #include "check/check.h"
@@ -12,8 +10,6 @@
 #include "topology/bandwidth.h"
 #include "topology/machine.h"
 
-#define WIDTH      80 /* where there is no terminal */
-#define WIDTH_MIN  40
 #define SIZE_BYTES 16
 
 static char *write_size(uint64_t bytes, char *buf)
@@ -209,19 +205,6 @@ void bps_box_print(const struct bps_machine *machine, int width)
 
 /* -- the report -- */
 
-static int terminal_width(void)
-{
-	struct winsize size;
-	const char *columns = getenv("COLUMNS");
-	int width = columns ? atoi(columns) : 0;
-
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-		width = size.ws_col;
-	if (width <= 0)
-		width = WIDTH;
-	return width < WIDTH_MIN ? WIDTH_MIN : width;
-}
-
 int bps_box_describe(const struct bps_check_options *options,
                      const struct bps_machine **ret)
 {
@@ -256,7 +239,7 @@ static int draw(const struct bps_check_options *options,
 static int report(const struct bps_check_options *options,
                   const struct bps_machine *machine, const struct bps_box_plan *plan)
 {
-	const struct bps_box_printer printer = { machine, terminal_width() };
+	const struct bps_box_printer printer = { machine, bps_check_width() };
 	int n_findings = 0, drawn;
 
 	if (options->json) {
@@ -266,7 +249,7 @@ static int report(const struct bps_check_options *options,
 		bps_box_print_plan(&printer, plan);
 	}
 	if (!options->json && !options->xml)
-		n_findings = bps_doctor(stdout);
+		n_findings = bps_doctor(stdout, (uint32_t)printer.width);
 	drawn = draw(options, machine, plan);
 	if (n_findings < 0 || drawn != BPS_CHECK_FINE)
 		return BPS_CHECK_CANNOT;

@@ -17,6 +17,47 @@ struct bps_box_printer {
 void bps_box_line(const struct bps_box_printer *printer, int level, const char *format,
                   ...) __attribute__((format(printf, 3, 4)));
 
+/* A row of a table. What does not fit on its line goes on in the next one. */
+struct bps_box_row {
+	int width;  /* characters of a line */
+	int column; /* where the next cell begins */
+	int behind; /* blanks behind the last one */
+};
+
+/** bps_box_cell() - the next cell, of at least @columns: at their right end, or where
+ * @columns is negative at their left. */
+void bps_box_cell(struct bps_box_row *row, int columns, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/** bps_box_row_end() - end the row, which can begin again. */
+void bps_box_row_end(struct bps_box_row *row);
+
+/** bps_box_name_cell() - the first cell of a row; a longer name gets lines of its own
+ * above. */
+void bps_box_name_cell(struct bps_box_row *row, int columns, const char *name);
+
+/* -- a plan -- */
+
+struct bps_plan_bounds {
+	bool known;                          /* bandwidths are */
+	double allreduce_s, bcast_s, ring_s; /* for a byte */
+	double slowest_s;                    /* a byte over the link of the slowest box */
+};
+
+/** bps_plan_print_head() - above its rows. @columns: of the first cell, in all of these;
+ * @server: what that is called */
+void bps_plan_print_head(struct bps_box_row *row, int columns, const char *server);
+
+/** bps_plan_print_row() - what a server sums. @bytes_per_s: 0: not known */
+void bps_plan_print_row(struct bps_box_row *row, int columns, const char *name,
+                        bool dedicated, double bytes_per_s, double allreduce,
+                        double bcast);
+
+/** bps_plan_print_bounds() - how long operations take, and what the table means.
+ * @first: the box that a broadcast is from */
+void bps_plan_print_bounds(const struct bps_plan_bounds *bounds, struct bps_box_row *row,
+                           int columns, const char *first);
+
 /** bps_box_add() - add to the line at @line, which has BPS_BOX_LINE_BYTES. */
 void bps_box_add(char *line, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -171,21 +171,23 @@ void bps_doctor_name_host(char *ret)
 		(void)snprintf(ret, 65, "this host");
 }
 
-int bps_doctor(FILE *out)
+int bps_doctor(FILE *out, uint32_t columns)
 {
 	struct bps_doctor_facts facts;
+	char nothing[] = "nothing is wrong here", head[sizeof(facts.host) + 1];
 	struct bps_doctor_report report = {
 		.out = out,
 		.host = facts.host,
-		.columns = BPS_DOCTOR_COLUMNS,
+		.columns = columns,
 	};
 	int r = bps_doctor_collect(environ, NULL, &facts);
 
 	if (r == 0) {
 		fputc('\n', out);
 		bps_doctor_run_checks(&facts, &report);
+		(void)snprintf(head, sizeof(head), "%s:", facts.host);
 		if (report.n_findings == 0)
-			fprintf(out, "%s: nothing is wrong here\n", facts.host);
+			write_words(&report, 0, head, nothing);
 	}
 	bps_doctor_facts_deinit(&facts);
 	return r ? r : report.n_findings;

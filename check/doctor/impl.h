@@ -189,8 +189,6 @@ struct bps_doctor_report {
 	int n_findings;
 };
 
-#define BPS_DOCTOR_COLUMNS 80 /* for people */
-
 /* What is no finding. */
 void bps_doctor_note(struct bps_doctor_report *report, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -229,14 +229,15 @@ static int look(struct program *program, struct bps_doctor_report *report)
 	return r;
 }
 
-int bps_doctor_program(const char *name, FILE *out, char *ret_error, size_t error_bytes)
+int bps_doctor_program(const char *name, FILE *out, uint32_t columns, char *ret_error,
+                       size_t error_bytes)
 {
 	char host[65];
 	struct bps_doctor_report report = {
 		.out = out,
 		.host = host,
 		.check = "program",
-		.columns = BPS_DOCTOR_COLUMNS,
+		.columns = columns,
 	};
 	struct program program;
 	int r = bps_start_find(name, &program.start) ? -EINVAL : 1;

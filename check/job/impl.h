@@ -410,10 +410,6 @@ char *bps_job_list_boxes(const struct bps_job *job, const uint32_t *boxes, uint3
 /** bps_job_print() - the report as text. */
 void bps_job_print(const struct bps_job *job);
 
-/** bps_job_print_name() - the first cell of a row, of @columns; a longer name gets lines
- * of its own above. */
-void bps_job_print_name(const char *name, int columns);
-
 /** bps_job_print_rates() - what was measured. */
 void bps_job_print_rates(const struct bps_job *job);
 

@@ -7,11 +7,9 @@
 #include "check/job/impl.h"
 #include "topology/bandwidth.h"
 
-#define EXAMPLE_BYTES (64.0 * 1024 * 1024)
-#define MOST_ROWS     32 /* of a table: of more, those that are slow */
-#define NAME_BYTES    256
-#define NAME_COLUMNS  20
-#define WIDTH         80
+#define MOST_ROWS    32 /* of a table: of more, those that are slow */
+#define NAME_BYTES   256
+#define NAME_COLUMNS 20
 
 /* A box, or behind them a server. */
 static const char *link_name(const struct bps_job *job, uint32_t link)
@@ -53,18 +51,32 @@ static struct exchanges find_exchanges(const struct bps_job *job, uint32_t link)
 	return found;
 }
 
-static void print_link(const struct bps_job *job, uint32_t link)
+static void print_link(const struct bps_job *job, struct bps_box_row *row, uint32_t link)
 {
 	const struct exchanges found = find_exchanges(job, link);
-	char least[BPS_RATE_CHARS], most[BPS_RATE_CHARS], together[BPS_RATE_CHARS];
+	char text[BPS_RATE_CHARS];
 
-	bps_job_print_name(link_name(job, link), NAME_COLUMNS);
-	if (found.n == 0)
-		printf(" %15s\n", "not measured");
-	else
-		printf(" %15s %15s %15s\n", bps_rate_format(found.least, least),
-		       bps_rate_format(found.most, most),
-		       bps_rate_format(found.together, together));
+	bps_box_name_cell(row, NAME_COLUMNS, link_name(job, link));
+	if (found.n == 0) {
+		bps_box_cell(row, 15, "not measured");
+	} else {
+		bps_box_cell(row, 15, "%s", bps_rate_format(found.least, text));
+		bps_box_cell(row, 15, "%s", bps_rate_format(found.most, text));
+		bps_box_cell(row, 15, "%s", bps_rate_format(found.together, text));
+	}
+	bps_box_row_end(row);
+}
+
+static void print_rates_head(struct bps_box_row *row)
+{
+	bps_box_cell(row, -NAME_COLUMNS, "%s", "");
+	bps_box_cell(row, 31, "with one at a time:");
+	bps_box_row_end(row);
+	bps_box_cell(row, -NAME_COLUMNS, "measured, each way");
+	bps_box_cell(row, 15, "slowest");
+	bps_box_cell(row, 15, "fastest");
+	bps_box_cell(row, 15, "all at once");
+	bps_box_row_end(row);
 }
 
 void bps_job_print_rates(const struct bps_job *job)
@@ -72,20 +84,20 @@ void bps_job_print_rates(const struct bps_job *job)
 	const uint32_t n_servers = job->charter.n_hosts, n = job->n_boxes + n_servers;
 	const double boxes = bps_job_median_rate(job->links, job->n_boxes);
 	const double servers = bps_job_median_rate(job->links + job->n_boxes, n_servers);
+	struct bps_box_row row = { .width = bps_check_width() };
 	uint32_t n_hidden = 0;
 
 	if (job->rates.n_rounds == 0)
 		return;
-	printf("\n%-20s %31s\n%-20s %15s %15s %15s\n", "",
-	       "with one at a time:", "measured, each way", "slowest", "fastest",
-	       "all at once");
+	putchar('\n');
+	print_rates_head(&row);
 	for (uint32_t i = 0; i < n; i++) {
 		double usual = i < job->n_boxes ? boxes : servers;
 
 		if (n > MOST_ROWS && !bps_job_is_slow(&job->links[i], usual))
 			n_hidden++;
 		else
-			print_link(job, i);
+			print_link(job, &row, i);
 	}
 	if (n_hidden > 0)
 		printf("and %u more, no slower than others\n", n_hidden);
@@ -130,37 +142,22 @@ static bool list_row(const struct bps_job *job, uint32_t first, uint32_t n, char
 	return !told;
 }
 
-static void print_rows(const struct bps_job *job)
+static void print_rows(const struct bps_job *job, struct bps_box_row *row)
 {
 	const struct bps_job_plan *plan = &job->plan;
 	const uint32_t n_servers = job->charter.n_hosts, n = n_servers + job->n_boxes;
+	char names[NAME_BYTES];
 
-	for (uint32_t i = 0; i < n; i++) {
-		char names[NAME_BYTES], rate[BPS_RATE_CHARS] = "B";
-
-		if (!list_row(job, i, n, names))
-			continue;
-		if (plan->known)
-			bps_rate_format(plan->rates[i], rate);
-		bps_job_print_name(names, NAME_COLUMNS);
-		printf(" %-10s %-12s %9.4f %% %9.4f %%\n",
-		       i < n_servers ? "dedicated" : "colocated", rate,
-		       100 * plan->shares[i], 100 * plan->bcast[i]);
-	}
-}
-
-static void print_bound(const struct bps_job *job, const char *op, double s_per_byte)
-{
-	char example[32] = "-";
-
-	if (job->plan.known)
-		(void)snprintf(example, sizeof(example), "%.4g s",
-		               s_per_byte * EXAMPLE_BYTES);
-	printf("%-20s %8.4f M/B %12s", op, s_per_byte / job->plan.slowest_s, example);
+	for (uint32_t i = 0; i < n; i++)
+		if (list_row(job, i, n, names))
+			bps_plan_print_row(row, NAME_COLUMNS, names, i < n_servers,
+			                   plan->known ? plan->rates[i] : 0,
+			                   plan->shares[i], plan->bcast[i]);
 }
 
 /* Where the bandwidths come from: of @n links those that come from each source. */
-static void print_sources(const struct bps_job *job)
+static void print_sources(const struct bps_job *job,
+                          const struct bps_box_printer *printer)
 {
 	static const char *const texts[BPS_RATE_N_SOURCES] = {
 		[BPS_RATE_SAID] = "said by BPSMPI_BANDWIDTH",
@@ -169,7 +166,6 @@ static void print_sources(const struct bps_job *job)
 		[BPS_RATE_UNKNOWN] = "not known and taken for as fast as any",
 	};
 	const uint32_t n = job->n_boxes + job->charter.n_hosts;
-	const struct bps_box_printer printer = { .width = WIDTH };
 	char line[BPS_BOX_LINE_BYTES] = "Bandwidths:";
 	const char *between = "";
 
@@ -188,15 +184,13 @@ static void print_sources(const struct bps_job *job)
 		}
 		free(names);
 	}
-	bps_box_line(&printer, 0, "%s.", line);
+	bps_box_line(printer, 0, "%s.", line);
 }
 
-static void print_native(const struct bps_job *job)
+static void print_native(const struct bps_job *job, const struct bps_box_printer *printer)
 {
-	const struct bps_box_printer printer = { .width = WIDTH };
-
 	putchar('\n');
-	bps_box_line(&printer, 0,
+	bps_box_line(printer, 0,
 	             "As it is started now, this job runs without bytepsmpi: %s; see the "
 	             "findings. What follows is what it would be once that is mended.",
 	             job->plan.why);
@@ -205,25 +199,25 @@ static void print_native(const struct bps_job *job)
 void bps_job_print_plan(const struct bps_job *job)
 {
 	const struct bps_job_plan *plan = &job->plan;
+	const struct bps_box_printer printer = { .width = bps_check_width() };
+	const struct bps_plan_bounds bounds = { plan->known, plan->allreduce_s,
+		                                plan->bcast_s, plan->ring_s,
+		                                plan->slowest_s };
+	struct bps_box_row row = { .width = printer.width };
 
 	if (!plan->made)
 		return;
 	if (!plan->runs)
-		print_native(job);
-	printf("\n%-20s %-10s %-12s %11s %11s\n", "plan: server", "is", "link, 1 way",
-	       "allreduce", "broadcast");
-	print_rows(job);
-	printf("\n%-20s %12s %12s %12s %8s\n", "", "at least", "64 MiB", "ring", "gain");
-	print_bound(job, "allreduce", plan->allreduce_s);
-	printf(" %8.4f M/B %7.2fx\n", plan->ring_s / plan->slowest_s,
-	       plan->ring_s / plan->allreduce_s);
-	print_bound(job, "broadcast", plan->bcast_s);
-	printf("\n\nM: the bytes of the operation. B: the link of the slowest box, one way. "
-	       "The\nbroadcast is from %s. Time on the links alone.\n",
-	       job->boxes[0].host);
+		print_native(job, &printer);
+	putchar('\n');
+	bps_plan_print_head(&row, NAME_COLUMNS, "plan: server");
+	print_rows(job, &row);
+	putchar('\n');
+	bps_plan_print_bounds(&bounds, &row, NAME_COLUMNS, job->boxes[0].host);
 	if (plan->known)
-		print_sources(job);
+		print_sources(job, &printer);
 	else
-		puts("Bandwidths are not known, all are taken for alike; "
-		     "bpsmpi-check --measure\nfinds out.");
+		bps_box_line(&printer, 0,
+		             "Bandwidths are not known, all are taken for alike; "
+		             "bpsmpi-check --measure finds out.");
 }

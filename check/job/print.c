@@ -9,42 +9,34 @@
 #include "topology/bandwidth.h"
 #include "topology/boxes.h"
 
-#define WIDTH      80
-#define MANY_LINES 8  /* of differences: then the box is shown whole */
-#define N_SERVERS  64 /* rows of the table of servers */
-#define CPUS_BYTES 256
+#define MANY_LINES     8  /* of differences: then the box is shown whole */
+#define N_SERVERS      64 /* rows of the table of servers */
+#define SERVER_COLUMNS 28
+#define CPUS_BYTES     256
 
 static const char *plural(uint32_t n)
 {
 	return n == 1 ? "" : "s";
 }
 
-void bps_job_print_name(const char *name, int columns)
-{
-	const struct bps_box_printer printer = { .width = WIDTH };
-	const bool fits = strlen(name) <= (size_t)columns;
-
-	if (!fits)
-		bps_box_line(&printer, 0, "%s", name);
-	printf("%-*s", columns, fits ? name : "");
-}
-
 /* -- the head -- */
 
-static void print_head(const struct bps_job *job)
+static void print_head(const struct bps_job *job, const struct bps_box_printer *printer)
 {
 	const struct bps_job_rank *first = &job->ranks[0];
 	uint32_t n_carried = 0;
 
 	for (uint32_t r = 0; r < job->size; r++)
 		n_carried += job->ranks[r].preload == BPS_PRELOAD_CARRIED;
-	printf("%u rank%s on %u box%s, %.*s\n", job->size, plural(job->size),
-	       job->n_boxes, job->n_boxes == 1 ? "" : "es", (int)strcspn(first->mpi, ","),
-	       first->mpi);
+	bps_box_line(printer, 0, "%u rank%s on %u box%s, %.*s", job->size,
+	             plural(job->size), job->n_boxes, job->n_boxes == 1 ? "" : "es",
+	             (int)strcspn(first->mpi, ","), first->mpi);
 	if (n_carried == job->size)
-		printf("bytepsmpi %s on all ranks: %s\n", first->version, first->library);
+		bps_box_line(printer, 0, "bytepsmpi %s on all ranks: %s", first->version,
+		             first->library);
 	else
-		printf("bytepsmpi on %u of %u ranks\n", n_carried, job->size);
+		bps_box_line(printer, 0, "bytepsmpi on %u of %u ranks", n_carried,
+		             job->size);
 }
 
 /* -- boxes -- */
@@ -66,7 +58,8 @@ static char *list_alike(const struct bps_job *job, uint32_t box, char *ret,
 }
 
 /* Its ranks, those with the same CPUs on one line. */
-static void print_ranks(const struct bps_job *job, const struct bps_job_box *box)
+static void print_ranks(const struct bps_job *job, const struct bps_box_printer *printer,
+                        const struct bps_job_box *box)
 {
 	uint32_t *list = calloc((size_t)box->n_ranks + 1, sizeof(*list)), n;
 	char ranks[BPS_JOB_LIST_BYTES], cpus[CPUS_BYTES];
@@ -85,27 +78,27 @@ static void print_ranks(const struct bps_job *job, const struct bps_job_box *box
 		if (told)
 			continue;
 		bps_cpuset_format(set, cpus, sizeof(cpus));
-		printf("  rank%s %s on CPU%s %s\n", plural(n),
-		       bps_ranks_format(list, n, ranks, sizeof(ranks)),
-		       plural(bps_cpuset_count(set)), cpus);
+		bps_box_line(printer, 1, "rank%s %s on CPU%s %s", plural(n),
+		             bps_ranks_format(list, n, ranks, sizeof(ranks)),
+		             plural(bps_cpuset_count(set)), cpus);
 	}
 	free(list);
 }
 
-static void print_whole(const struct bps_job *job, uint32_t box)
+static void print_whole(const struct bps_job *job, const struct bps_box_printer *printer,
+                        uint32_t box)
 {
 	const uint32_t n = bps_job_count_alike(job, box);
 	char names[BPS_JOB_LIST_BYTES];
 
+	putchar('\n');
 	if (n > 1)
-		printf("\n%u boxes like this one: %s\n", n,
-		       list_alike(job, box, names, sizeof(names)));
+		bps_box_line(printer, 0, "%u boxes like this one: %s", n,
+		             list_alike(job, box, names, sizeof(names)));
 	else if (strcmp(job->boxes[box].host, bps_job_host(job, box)) != 0)
-		printf("\n%s:\n", job->boxes[box].host);
-	else
-		putchar('\n');
-	bps_box_print(job->boxes[box].machine, WIDTH);
-	print_ranks(job, &job->boxes[box]);
+		bps_box_line(printer, 0, "%s:", job->boxes[box].host);
+	bps_box_print(job->boxes[box].machine, printer->width);
+	print_ranks(job, printer, &job->boxes[box]);
 }
 
 static uint32_t count_lines(const char *text)
@@ -118,34 +111,37 @@ static uint32_t count_lines(const char *text)
 }
 
 /* In what a kind of box differs from the common one. */
-static void print_kind(const struct bps_job *job, uint32_t box, uint32_t common)
+static void print_kind(const struct bps_job *job, const struct bps_box_printer *printer,
+                       uint32_t box, uint32_t common)
 {
 	const uint32_t n = bps_job_count_alike(job, box);
 	char *text = bps_job_difference(&job->boxes[box], &job->boxes[common]);
 	char names[BPS_JOB_LIST_BYTES], *rest = NULL;
 
 	if (!text || count_lines(text) > MANY_LINES) {
-		print_whole(job, box);
+		print_whole(job, printer, box);
 		free(text);
 		return;
 	}
-	printf("\n%s differ%s from %s:\n", list_alike(job, box, names, sizeof(names)),
-	       n == 1 ? "s" : "", job->boxes[common].host);
+	putchar('\n');
+	bps_box_line(printer, 0,
+	             "%s differ%s from %s:", list_alike(job, box, names, sizeof(names)),
+	             n == 1 ? "s" : "", job->boxes[common].host);
 	for (char *line = strtok_r(text, "\n", &rest); line;
 	     line = strtok_r(NULL, "\n", &rest))
-		printf("  %s\n", line);
-	print_ranks(job, &job->boxes[box]);
+		bps_box_line(printer, 1, "%s", line);
+	print_ranks(job, printer, &job->boxes[box]);
 	free(text);
 }
 
-static void print_boxes(const struct bps_job *job)
+static void print_boxes(const struct bps_job *job, const struct bps_box_printer *printer)
 {
 	const uint32_t common = bps_job_common(job);
 
-	print_whole(job, common);
+	print_whole(job, printer, common);
 	for (uint32_t b = 0; b < job->n_boxes; b++)
 		if (job->boxes[b].like == b && b != common)
-			print_kind(job, b, common);
+			print_kind(job, printer, b, common);
 }
 
 /* -- servers -- */
@@ -178,23 +174,40 @@ uint32_t bps_job_round_trips(const struct bps_job *job, uint32_t server,
 	return n;
 }
 
-static void print_server(const struct bps_job *job, uint32_t server)
+static void print_server(const struct bps_job *job, struct bps_box_row *row,
+                         uint32_t server)
 {
 	uint64_t least, median;
 	uint32_t n = bps_job_round_trips(job, server, &least, &median);
-	char reached[32];
 
-	(void)snprintf(reached, sizeof(reached), "%u of %u", n, job->n_boxes);
-	bps_job_print_name(job->boxes[0].servers[server].name, 28);
-	printf(" %12s", reached);
-	if (n > 0)
-		printf(" %12.2f ms %9.2f ms", (double)least / BPS_NS_PER_MS,
-		       (double)median / BPS_NS_PER_MS);
-	putchar('\n');
+	bps_box_name_cell(row, SERVER_COLUMNS, job->boxes[0].servers[server].name);
+	bps_box_cell(row, 12, "%u of %u", n, job->n_boxes);
+	if (n > 0) {
+		bps_box_cell(row, 15, "%.2f ms", (double)least / BPS_NS_PER_MS);
+		bps_box_cell(row, 12, "%.2f ms", (double)median / BPS_NS_PER_MS);
+	}
+	bps_box_row_end(row);
+}
+
+static void print_servers_head(struct bps_box_row *row)
+{
+	static const char *const heads[][4] = {
+		{ "", "answers to", "round trip,", "round trip," },
+		{ "server", "boxes", "shortest", "median" },
+	};
+
+	for (int i = 0; i < 2; i++) {
+		bps_box_cell(row, -SERVER_COLUMNS, "%s", heads[i][0]);
+		bps_box_cell(row, 12, "%s", heads[i][1]);
+		bps_box_cell(row, 15, "%s", heads[i][2]);
+		bps_box_cell(row, 12, "%s", heads[i][3]);
+		bps_box_row_end(row);
+	}
 }
 
 static void print_servers(const struct bps_job *job)
 {
+	struct bps_box_row row = { .width = bps_check_width() };
 	const uint32_t n = job->charter.n_hosts;
 
 	if (n == 0) {
@@ -202,10 +215,10 @@ static void print_servers(const struct bps_job *job)
 			puts("\nno BPSMPI_SERVERS: a server in each box");
 		return;
 	}
-	printf("\n%-28s %12s %15s %12s\n%-28s %12s %15s %12s\n", "", "answers to",
-	       "round trip,", "round trip,", "server", "boxes", "shortest", "median");
+	putchar('\n');
+	print_servers_head(&row);
 	for (uint32_t s = 0; s < n && s < N_SERVERS; s++)
-		print_server(job, s);
+		print_server(job, &row, s);
 	if (n > N_SERVERS)
 		printf("and %u more\n", n - N_SERVERS);
 }
@@ -223,7 +236,7 @@ static void print_finding(const struct bps_job *job,
 		                                                  sizeof(names))
 		                             : "job",
 		.check = finding->check,
-		.columns = WIDTH,
+		.columns = (uint32_t)bps_check_width(),
 	};
 
 	bps_doctor_found(&report, "%s", finding->found);
@@ -237,8 +250,10 @@ static void print_finding(const struct bps_job *job,
 
 void bps_job_print(const struct bps_job *job)
 {
-	print_head(job);
-	print_boxes(job);
+	const struct bps_box_printer printer = { .width = bps_check_width() };
+
+	print_head(job, &printer);
+	print_boxes(job, &printer);
 	print_servers(job);
 	bps_job_print_rates(job);
 	bps_job_print_plan(job);

@@ -7,7 +7,7 @@
 
 int main(void)
 {
-	int n = bps_doctor(stdout);
+	int n = bps_doctor(stdout, 80);
 
 	return n < 0 || n > 98 ? 99 : n;
 }

@@ -8,13 +8,16 @@ Prints TAP. With names, only those tests run.
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import re
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", ".."))
 from functions import Skip, check, run_all  # noqa: E402
@@ -155,6 +158,47 @@ def test_usage_errors_say_what_to_type():
         output, errors = run(*args, status=USAGE)
         check(output == "" and said in errors, f"{args}: {output}{errors}")
         check(errors.count("\n") == 2 and "--help" in errors, errors)
+
+
+FOLDED = ((), ("--plan", "8", "4"), ("--plan", "8", "4", "-b", "h[1-2]=50Mbit,*=100Mbit"),
+          ("--program", "/bin/true"))
+
+
+def assert_width(text, wide, width):
+    """No line is longer, but for those to be typed; @wide is the same, of one line each."""
+    typed = {x for x in wide.rpartition("\n\n")[2].splitlines() if x.startswith(6 * " ")}
+    long = [x for x in text.splitlines() if len(x) > width and x not in typed]
+    check(not long, long)
+    check(text.split() == wide.split(), text)
+
+
+def test_lines_keep_to_the_width():
+    """Where something is wrong, too. Words stay the same, and so does their order."""
+    for args in FOLDED:
+        status = FINE if args else WRONG
+        env = {"BPSMPI_BANDWIDTH": "junk"}
+        wide = run(*args, status=status, COLUMNS="2000", **env)[0]
+        for width in (40, 60, 80):
+            text = run(*args, status=status, COLUMNS=str(width), **env)[0]
+            assert_width(text, wide, width)
+            check(max(map(len, text.splitlines())) > 0.7 * width, text)
+
+
+def test_a_terminal_has_its_width():
+    for args in FOLDED:
+        wide = subprocess.run([CHECK, *args], env={**ENV, "COLUMNS": "2000"}, text=True,
+                              capture_output=True, timeout=20).stdout
+        here, there = os.openpty()
+        fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+        with subprocess.Popen([CHECK, *args], env={**ENV, "COLUMNS": "100"},
+                              stdin=subprocess.DEVNULL, stdout=there):
+            os.close(there)
+            text = b""
+            with contextlib.suppress(OSError):  # of a terminal that is closed
+                while part := os.read(here, 65536):
+                    text += part
+            os.close(here)
+        assert_width(text.decode().replace("\r\n", "\n"), wide, 40)
 
 
 def test_env_says_value_and_source():
