@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which boxes are alike. A box is a list of traits: what a user would call it by, each
- * with a name and a value as text. Boxes with the same traits are alike; others differ in
- * those traits that differ. What differs between equal machines is no trait: the numbers
- * of buses, or a few pages of memory.
+ * with a name and a value as text. Boxes with the same traits, and as many ranks on the
+ * same CPUs, are alike; others differ in what of that differs. What differs between equal
+ * machines is no trait: the numbers of buses, or a few pages of memory.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -191,7 +191,72 @@ static void write_difference(FILE *out, const struct traits *of,
 			        other->list[i].value);
 }
 
-char *bps_job_difference(const struct bps_job_box *box, const struct bps_job_box *other)
+/* -- where ranks run -- */
+
+static const struct bps_cpuset *cpus_of(const struct bps_job *job,
+                                        const struct bps_job_box *box, uint32_t i)
+{
+	return &job->ranks[box->ranks[i]].cpus;
+}
+
+/* On all that this box has for them. */
+static bool runs_anywhere(const struct bps_machine *machine,
+                          const struct bps_cpuset *cpus)
+{
+	for (uint32_t i = 0; i < machine->n_cpus; i++)
+		if (machine->cpus[i].usable &&
+		    !bps_cpuset_has(cpus, machine->cpus[i].number))
+			return false;
+	return true;
+}
+
+static bool is_bound_alike(const struct bps_job *job, const struct bps_job_box *box,
+                           const struct bps_job_box *other)
+{
+	for (uint32_t i = 0; i < box->n_ranks; i++) {
+		const struct bps_cpuset *a = cpus_of(job, box, i);
+		const struct bps_cpuset *b = cpus_of(job, other, i);
+
+		if (memcmp(a, b, sizeof(*a)) != 0 &&
+		    !(runs_anywhere(box->machine, a) && runs_anywhere(other->machine, b)))
+			return false;
+	}
+	return true;
+}
+
+/* In the order of ranks: "any", or "0-3, then 4-7", "0-3 (2 ranks), then any". */
+static void write_binding(FILE *out, const struct bps_job *job,
+                          const struct bps_job_box *box)
+{
+	for (uint32_t i = 0, end; i < box->n_ranks; i = end) {
+		const struct bps_cpuset *cpus = cpus_of(job, box, i);
+		char text[VALUE_BYTES] = "any";
+
+		for (end = i + 1; end < box->n_ranks; end++)
+			if (memcmp(cpus, cpus_of(job, box, end), sizeof(*cpus)) != 0)
+				break;
+		if (!runs_anywhere(box->machine, cpus))
+			bps_cpuset_format(cpus, text, sizeof(text));
+		fprintf(out, "%s%s", i > 0 ? ", then " : "", text);
+		if (end - i > 1 && end - i < box->n_ranks)
+			fprintf(out, " (%u ranks)", end - i);
+	}
+}
+
+static void write_bindings(FILE *out, const struct bps_job *job,
+                           const struct bps_job_box *box, const struct bps_job_box *other)
+{
+	if (box->n_ranks != other->n_ranks || is_bound_alike(job, box, other))
+		return;
+	fputs("its ranks run on CPUs: ", out);
+	write_binding(out, job, box);
+	fputs(" instead of ", out);
+	write_binding(out, job, other);
+	putc('\n', out);
+}
+
+char *bps_job_difference(const struct bps_job *job, const struct bps_job_box *box,
+                         const struct bps_job_box *other)
 {
 	struct traits a, b;
 	char *text = NULL;
@@ -202,6 +267,8 @@ char *bps_job_difference(const struct bps_job_box *box, const struct bps_job_box
 	list_traits(other, &b);
 	if (out)
 		write_difference(out, &a, &b);
+	if (out)
+		write_bindings(out, job, box, other);
 	if (!out || fclose(out) || a.failed || b.failed) {
 		free(text);
 		text = NULL;
@@ -220,7 +287,7 @@ int bps_job_fold(struct bps_job *job)
 
 			if (job->boxes[i].like != i)
 				continue;
-			text = bps_job_difference(&job->boxes[b], &job->boxes[i]);
+			text = bps_job_difference(job, &job->boxes[b], &job->boxes[i]);
 			if (!text)
 				return -ENOMEM;
 			if (!text[0])

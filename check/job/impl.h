@@ -289,7 +289,8 @@ int bps_job_fold(struct bps_job *job);
  * bps_job_difference() - in what @box differs from @other, a line each; "" in nothing.
  * Return: text to be freed; NULL: out of memory.
  */
-char *bps_job_difference(const struct bps_job_box *box, const struct bps_job_box *other);
+char *bps_job_difference(const struct bps_job *job, const struct bps_job_box *box,
+                         const struct bps_job_box *other);
 
 /** bps_job_count_alike() - how many boxes are like @box, with it. */
 uint32_t bps_job_count_alike(const struct bps_job *job, uint32_t box);

@@ -69,7 +69,7 @@ static void print_boxes(const struct bps_job *job)
 	fputs(",\n  \"boxes\": [", stdout);
 	for (uint32_t b = 0; b < job->n_boxes; b++) {
 		const struct bps_job_box *box = &job->boxes[b];
-		char *text = bps_job_difference(box, &job->boxes[common]);
+		char *text = bps_job_difference(job, box, &job->boxes[common]);
 
 		bps_json_next(b, job->n_boxes);
 		putchar('{');

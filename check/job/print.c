@@ -115,7 +115,7 @@ static void print_kind(const struct bps_job *job, const struct bps_box_printer *
                        uint32_t box, uint32_t common)
 {
 	const uint32_t n = bps_job_count_alike(job, box);
-	char *text = bps_job_difference(&job->boxes[box], &job->boxes[common]);
+	char *text = bps_job_difference(job, &job->boxes[box], &job->boxes[common]);
 	char names[BPS_JOB_LIST_BYTES], *rest = NULL;
 
 	if (!text || count_lines(text) > MANY_LINES) {

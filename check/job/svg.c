@@ -78,7 +78,7 @@ static uint32_t first_of_kind(const struct bps_job *job, uint32_t box)
 /* How fast its link is, and in what it differs from the common box; NULL: nothing. */
 static char *describe(const struct bps_job *job, uint32_t box, uint32_t common)
 {
-	char *differs = bps_job_difference(&job->boxes[box], &job->boxes[common]);
+	char *differs = bps_job_difference(job, &job->boxes[box], &job->boxes[common]);
 	char rate[BPS_RATE_CHARS] = "", *text = NULL;
 
 	for (char *at = differs; at && *at; at++)

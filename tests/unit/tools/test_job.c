@@ -248,7 +248,7 @@ static void every_box_meets_every_server(void **state)
 
 static void assert_difference(const char *wanted)
 {
-	char *text = bps_job_difference(&boxes[2], &boxes[0]);
+	char *text = bps_job_difference(&job, &boxes[2], &boxes[0]);
 
 	assert_non_null(text);
 	assert_string_equal(text, wanted);
@@ -290,6 +290,33 @@ static void boxes_are_folded(void **state)
 	two[1].is_virtual = false;
 	assert_difference("NIC veth1: 10 Gbit/s, MTU 1500, up, no RDMA, hardware "
 	                  "instead of none\n");
+}
+
+/* Ranks 4 and 5 are those of the third box. */
+static void ranks_that_are_bound_differ(void **state)
+{
+	bind_rank(4, 0, 4);
+	bind_rank(5, 4, 4);
+	assert_difference("its ranks run on CPUs: 0-3, then 4-7 instead of any\n");
+	bind_rank(5, 0, 4);
+	assert_difference("its ranks run on CPUs: 0-3 instead of any\n");
+	for (uint32_t r = 0; r < N_RANKS; r++)
+		bind_rank(r, r % 2 * 4, 4);
+	assert_difference("");
+	bind_rank(4, 4, 4); /* the other way round */
+	bind_rank(5, 0, 4);
+	assert_difference("its ranks run on CPUs: 4-7, then 0-3 instead of 0-3, then "
+	                  "4-7\n");
+	/* On all that a box has is bound to nothing, however many these are. */
+	tear_down(NULL);
+	set_up(NULL);
+	cpus[2][7].usable = false;
+	bind_rank(4, 0, 7);
+	bind_rank(5, 0, 7);
+	assert_difference("");
+	boxes[2].n_ranks = 1; /* says enough */
+	bind_rank(4, 0, 1);
+	assert_difference("ranks: 1 instead of 2\n");
 }
 
 static void the_kind_that_most_are_of(void **state)
@@ -777,6 +804,7 @@ int main(void)
 		TEST(nobody_has_two_at_once),
 		TEST(every_box_meets_every_server),
 		TEST(boxes_are_folded),
+		TEST(ranks_that_are_bound_differ),
 		TEST(the_kind_that_most_are_of),
 		TEST(a_job_that_is_fine_has_none),
 		TEST(the_same_on_several_boxes_is_one),
