@@ -12,6 +12,7 @@
 #include "base/hostlist.h"
 #include "transport/addr.h"
 #include "transport/netif.h"
+#include "transport/wire.h"
 
 /* -- facts -- */
 
@@ -88,6 +89,17 @@ struct bps_doctor_server {
 	uint64_t id;         /* which server it is, by its WELCOME; 0: it did not say */
 	bool reached;        /* another host of the job reaches it */
 	uint64_t left_bytes; /* of its memory, for windows; 0: it did not say */
+	uint32_t back; /* so many places before it is one on its machine; 0: none is known
+	                */
+	bool here;     /* it is on this machine */
+};
+
+/* Where a server is, by its WELCOME. */
+struct bps_doctor_place {
+	struct bps_addr at; /* where it answered; bytes 0: it did not */
+	char host[BPS_WIRE_HOST_CHARS];
+	uint32_t n_addrs;
+	struct bps_card_addr addrs[BPS_WIRE_MAX_ADDRS]; /* where else it listens, too */
 };
 
 struct bps_doctor_facts {
@@ -178,6 +190,14 @@ void bps_doctor_collect_preloads(const char *text, struct bps_doctor_facts *fact
  */
 int bps_doctor_probe(struct bps_doctor_server *servers, const struct bps_host *hosts,
                      uint32_t n_servers);
+
+/**
+ * bps_doctor_place() - which servers are together: fills in .back and .here of each.
+ * @places: as many; @own: the interfaces of this box
+ */
+void bps_doctor_place(struct bps_doctor_server *servers,
+                      const struct bps_doctor_place *places, uint32_t n_servers,
+                      const struct bps_netif *own, int n_own);
 
 /* -- reports -- */
 

@@ -2,7 +2,8 @@
 /*
  * Asks servers who they are, as docs/protocol.md has it: a HELLO for a job of our own
  * with the smallest window, their first message, and a BYE. Whatever else is at that port
- * gets the HELLO and nothing more.
+ * gets the HELLO and nothing more. What they say of where they are is compared at the
+ * end.
  */
 #include <errno.h>
 #include <poll.h>
@@ -27,6 +28,7 @@
 /* Open while fd is not -1. Until it is connected, other addresses are tried. */
 struct probe {
 	struct bps_doctor_server *server;
+	struct bps_doctor_place *place;
 	struct bps_addr addrs[8];
 	int n_addrs, next;
 	int fd;
@@ -148,6 +150,16 @@ static void stranger(struct probe *probe)
 	answer(probe, BPS_DOCTOR_FOREIGN, text);
 }
 
+static void take_place(const struct probe *probe, const struct bps_wire_hello *hello)
+{
+	struct bps_doctor_place *place = probe->place;
+
+	place->at = probe->addrs[probe->next - 1];
+	memcpy(place->host, hello->host, sizeof(place->host));
+	place->n_addrs = hello->n_addrs;
+	memcpy(place->addrs, hello->addrs, sizeof(place->addrs));
+}
+
 static void welcomed(struct probe *probe, const uint8_t *payload, uint32_t payload_bytes)
 {
 	struct bps_wire_hdr bye = { .type = BPS_WIRE_BYE };
@@ -158,6 +170,7 @@ static void welcomed(struct probe *probe, const uint8_t *payload, uint32_t paylo
 		stranger(probe);
 		return;
 	}
+	take_place(probe, &hello);
 	probe->server->id = hello.server;
 	probe->server->left_bytes = hello.left_bytes;
 	probe->server->round_trip_ns = bps_now_ns() - probe->greeted_ns;
@@ -276,11 +289,11 @@ static void run_probes(struct probe *probes, uint32_t n)
 }
 
 static void start_probe(struct probe *probe, struct bps_doctor_server *server,
-                        const struct bps_host *host)
+                        struct bps_doctor_place *place, const struct bps_host *host)
 {
 	char why[192];
 
-	*probe = (struct probe){ .server = server, .fd = -1 };
+	*probe = (struct probe){ .server = server, .place = place, .fd = -1 };
 	if (!host) {
 		probe->n_addrs = (int)server->n_at;
 		memcpy(probe->addrs, server->at, server->n_at * sizeof(*server->at));
@@ -295,21 +308,33 @@ static void start_probe(struct probe *probe, struct bps_doctor_server *server,
 		dial(probe);
 }
 
-int bps_doctor_probe(struct bps_doctor_server *servers, const struct bps_host *hosts,
-                     uint32_t n_servers)
+static void probe_all(struct probe *probes, struct bps_doctor_server *servers,
+                      struct bps_doctor_place *places, const struct bps_host *hosts,
+                      uint32_t n_servers)
 {
-	struct probe *probes = calloc(BATCH, sizeof(*probes));
-
-	if (!probes)
-		return -ENOMEM;
 	for (uint32_t at = 0; at < n_servers; at += BATCH) {
 		uint32_t n = n_servers - at < BATCH ? n_servers - at : BATCH;
 
 		for (uint32_t i = 0; i < n; i++)
-			start_probe(&probes[i], &servers[at + i],
+			start_probe(&probes[i], &servers[at + i], &places[at + i],
 			            hosts ? &hosts[at + i] : NULL);
 		run_probes(probes, n);
 	}
+}
+
+int bps_doctor_probe(struct bps_doctor_server *servers, const struct bps_host *hosts,
+                     uint32_t n_servers)
+{
+	struct probe *probes = calloc(BATCH, sizeof(*probes));
+	struct bps_doctor_place *places = calloc((size_t)n_servers + 1, sizeof(*places));
+	struct bps_netif own[BPS_NETIF_MAX];
+
+	if (probes && places) {
+		probe_all(probes, servers, places, hosts, n_servers);
+		bps_doctor_place(servers, places, n_servers, own,
+		                 bps_netif_list(own, BPS_NETIF_MAX));
+	}
 	free(probes);
-	return 0;
+	free(places);
+	return probes && places ? 0 : -ENOMEM;
 }

@@ -62,7 +62,9 @@ static void carry_rank(struct bps_parcel *p, struct bps_job_rank *rank)
 	bps_parcel_cpuset(p, &rank->own_cpus);
 }
 
-static void carry_server(struct bps_parcel *p, struct bps_doctor_server *server)
+/* @number: its place in the list */
+static void carry_server(struct bps_parcel *p, struct bps_doctor_server *server,
+                         uint32_t number)
 {
 	uint32_t port = server->port, answer = server->answer;
 
@@ -73,6 +75,8 @@ static void carry_server(struct bps_parcel *p, struct bps_doctor_server *server)
 	bps_parcel_u64(p, &server->round_trip_ns);
 	bps_parcel_u64(p, &server->id);
 	bps_parcel_u64(p, &server->left_bytes);
+	bps_parcel_u32(p, &server->back, number);
+	bps_parcel_bool(p, &server->here);
 	server->port = (uint16_t)port;
 	server->answer = (enum bps_doctor_answer)answer;
 }
@@ -117,7 +121,7 @@ static void carry_box(struct bps_parcel *p, struct bps_job_box *box)
 	bps_parcel_array(p, (void **)&box->servers, &box->n_servers, BPS_HOSTLIST_MAX,
 	                 sizeof(*box->servers));
 	for (uint32_t i = 0; i < box->n_servers; i++)
-		carry_server(p, &box->servers[i]);
+		carry_server(p, &box->servers[i], i);
 	bps_parcel_array(p, (void **)&box->lost, &box->n_lost,
 	                 (BPS_HOSTLIST_MAX + MOST_BOXES) * BPS_REACH_MAX_RAILS,
 	                 sizeof(*box->lost));

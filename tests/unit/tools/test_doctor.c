@@ -415,6 +415,89 @@ static void what_a_peer_says_stays_text(void **state)
 	assert_finding("servers", "a?[2Jb?c", "--memory");
 }
 
+/* -- where servers are -- */
+
+static struct bps_addr addr_of(const char *text)
+{
+	struct bps_addr addr;
+	char why[64];
+
+	assert_int_equal(bps_addr_resolve(text, 7000, &addr, 1, why, sizeof(why)), 1);
+	return addr;
+}
+
+/* That answered at @at, and listens there and at @other, or at @other alone. */
+static struct bps_doctor_place place_of(const char *host, const char *at, bool there,
+                                        const char *other)
+{
+	struct bps_doctor_place place = { .at = addr_of(at) };
+
+	(void)strcpy(place.host, host);
+	if (there)
+		place.addrs[place.n_addrs++].addr = place.at;
+	place.addrs[place.n_addrs++].addr = addr_of(other);
+	for (uint32_t i = 0; i < place.n_addrs; i++)
+		bps_addr_set_port(&place.addrs[i].addr, 7001);
+	return place;
+}
+
+static void servers_on_one_machine(void **state)
+{
+	struct bps_doctor_place places[] = {
+		place_of("a", "10.0.0.1", true, "192.168.9.1"),
+		place_of("b", "10.0.0.2", true, "192.168.9.1"), /* a network of its own */
+		place_of("a", "10.0.0.1", true, "10.1.0.1"),
+		place_of("c", "10.0.0.1", true, "10.0.0.9"), /* it says otherwise */
+		place_of("b", "10.2.0.2", true, "10.0.0.2"), /* another card */
+		place_of("d", "127.0.0.1", false, "10.0.0.4"),
+		place_of("d", "127.0.0.1", false, "10.0.0.5"),
+		{ .host = "a" }, /* does not answer */
+	};
+	const uint32_t wanted[] = { 0, 0, 2, 0, 3, 0, 0, 0 };
+	struct bps_doctor_server list[8] = { 0 };
+
+	for (uint32_t i = 0; i < 8; i++)
+		list[i].id = i + 1;
+	bps_doctor_place(list, places, 8, NULL, 0);
+	for (uint32_t i = 0; i < 8; i++) {
+		assert_int_equal(list[i].back, wanted[i]);
+		assert_false(list[i].here);
+	}
+	list[2].id = list[0].id; /* under two names */
+	bps_doctor_place(list, places, 8, NULL, 0);
+	assert_int_equal(list[2].back, 0);
+}
+
+static void servers_on_this_machine(void **state)
+{
+	const struct bps_netif own[] = {
+		{ .name = "eth0", .addr = addr_of("10.0.0.1"), .usable = true },
+		{ .name = "eth1", .addr = addr_of("10.1.0.1") },
+		{ .name = "docker0",
+		  .addr = addr_of("172.17.0.1"),
+		  .usable = true,
+		  .inner = true },
+		{ .name = "lo",
+		  .addr = addr_of("127.0.0.1"),
+		  .usable = true,
+		  .loopback = true },
+	};
+	struct bps_doctor_place places[] = {
+		place_of("a", "10.0.0.1", true, "172.17.0.1"),
+		place_of("b", "10.0.0.2", true, "10.0.0.1"), /* who knows which */
+		place_of("a", "10.1.0.1", true, "10.1.0.2"),
+		place_of("a", "127.0.1.1", false, "10.0.0.1"),
+		place_of("a", "127.0.0.1", false, "10.0.0.7"),
+		place_of("a", "172.17.0.1", true, "10.0.0.7"),
+	};
+	const bool wanted[] = { true, false, false, true, false, false };
+	struct bps_doctor_server list[6] = { 0 };
+
+	bps_doctor_place(list, places, 6, own, 4);
+	for (uint32_t i = 0; i < 6; i++)
+		assert_int_equal(list[i].here, wanted[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -444,6 +527,8 @@ int main(void)
 		TEST(a_server_that_others_reach),
 		TEST(servers_with_one_trouble_are_one_finding),
 		TEST(what_a_peer_says_stays_text),
+		TEST(servers_on_one_machine),
+		TEST(servers_on_this_machine),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,8 +92,8 @@ static struct bps_job_said make_said(void)
 		         .n_nics = 2,
 		         .uses = array(1, sizeof(uint32_t)),
 		         .n_uses = 1,
-		         .servers = array(1, sizeof(struct bps_doctor_server)),
-		         .n_servers = 1,
+		         .servers = array(2, sizeof(struct bps_doctor_server)),
+		         .n_servers = 2,
 		         .findings = strdup("cpu7, x: y\n") },
 	};
 
@@ -110,6 +110,12 @@ static struct bps_job_said make_said(void)
 		.round_trip_ns = 1234567,
 		.id = 89,
 		.left_bytes = 90,
+	};
+	said.box.servers[1] = (struct bps_doctor_server){
+		.name = "s1:7001",
+		.port = 7001,
+		.back = 1,
+		.here = true,
 	};
 	said.box.inside = true;
 	said.box.lost = array(1, sizeof(struct bps_job_way));
@@ -193,7 +199,7 @@ static void all_arrives(void **state)
 	assert_int_equal(got.box.deaf[0].answer, BPS_DOCTOR_TIMED_OUT);
 	assert_int_equal(got.box.n_uses, 1);
 	assert_int_equal(got.box.uses[0], BPS_BOX_APART);
-	assert_int_equal(got.box.n_servers, 1);
+	assert_int_equal(got.box.n_servers, 2);
 	assert_string_equal(got.box.servers[0].name, "s1:7000");
 	assert_string_equal(got.box.servers[0].detail, "detail");
 	assert_int_equal(got.box.servers[0].answer, BPS_DOCTOR_SOFTWARE);
@@ -201,6 +207,8 @@ static void all_arrives(void **state)
 	assert_true(got.box.servers[0].round_trip_ns == 1234567);
 	assert_true(got.box.servers[0].id == 89);
 	assert_true(got.box.servers[0].left_bytes == 90);
+	assert_true(got.box.servers[0].back == 0 && !got.box.servers[0].here);
+	assert_true(got.box.servers[1].back == 1 && got.box.servers[1].here);
 	assert_true(got.box.inside);
 	assert_string_equal(got.box.findings, "cpu7, x: y\n");
 	assert_same_machine(got.box.machine, said.box.machine);
@@ -249,7 +257,8 @@ static void assert_bounds(const struct bps_job_said *said)
 		assert_true(said->box.uses[i] < BPS_BOX_N_USES);
 	assert_printable(said->box.findings);
 	for (uint32_t i = 0; i < said->box.n_servers; i++)
-		assert_true(said->box.servers[i].answer < BPS_DOCTOR_N_ANSWERS);
+		assert_true(said->box.servers[i].answer < BPS_DOCTOR_N_ANSWERS &&
+		            said->box.servers[i].back <= i);
 	for (uint32_t i = 0; i < m->n_bridges; i++)
 		assert_true(m->bridges[i].at.bridge == BPS_MACHINE_NONE ||
 		            m->bridges[i].at.bridge < i);
