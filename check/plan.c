@@ -152,6 +152,7 @@ static void print_rows(const struct plan *plan, struct bps_box_row *row)
 {
 	for (uint32_t first = 0, last; first < plan->n_nodes; first = last + 1) {
 		char one[NAME_CHARS], other[NAME_CHARS], range[RANGE_CHARS];
+		char rate[BPS_RATE_CHARS] = "B";
 
 		for (last = first; last + 1 < plan->n_nodes; last++)
 			if (!same_row(plan, first, last + 1))
@@ -160,9 +161,10 @@ static void print_rows(const struct plan *plan, struct bps_box_row *row)
 		node_name(plan, last, other);
 		(void)snprintf(range, sizeof(range), last > first ? "%s-%s" : "%s", one,
 		               other);
+		if (plan->known)
+			bps_rate_format(plan->bytes_per_s[first], rate);
 		bps_plan_print_row(row, NAME_COLUMNS, range, first < plan->n_servers,
-		                   plan->known ? plan->bytes_per_s[first] : 0,
-		                   plan->allreduce[first], plan->bcast[first]);
+		                   rate, plan->allreduce[first], plan->bcast[first]);
 	}
 }
 

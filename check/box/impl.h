@@ -48,10 +48,9 @@ struct bps_plan_bounds {
  * @server: what that is called */
 void bps_plan_print_head(struct bps_box_row *row, int columns, const char *server);
 
-/** bps_plan_print_row() - what a server sums. @bytes_per_s: 0: not known */
+/** bps_plan_print_row() - what a server sums. @rate: of its link */
 void bps_plan_print_row(struct bps_box_row *row, int columns, const char *name,
-                        bool dedicated, double bytes_per_s, double allreduce,
-                        double bcast);
+                        bool dedicated, const char *rate, double allreduce, double bcast);
 
 /** bps_plan_print_bounds() - how long operations take, and what the table means.
  * @first: the box that a broadcast is from */

@@ -7,6 +7,7 @@
 #include "topology/bandwidth.h"
 
 #define EXAMPLE_BYTES (64.0 * 1024 * 1024)
+#define LINK_COLUMNS  16
 
 void bps_box_name_cell(struct bps_box_row *row, int columns, const char *name)
 {
@@ -22,23 +23,18 @@ void bps_plan_print_head(struct bps_box_row *row, int columns, const char *serve
 {
 	bps_box_cell(row, -columns, "%s", server);
 	bps_box_cell(row, -10, "is");
-	bps_box_cell(row, -12, "link, 1 way");
+	bps_box_cell(row, -LINK_COLUMNS, "link, 1 way");
 	bps_box_cell(row, 11, "allreduce");
 	bps_box_cell(row, 11, "broadcast");
 	bps_box_row_end(row);
 }
 
 void bps_plan_print_row(struct bps_box_row *row, int columns, const char *name,
-                        bool dedicated, double bytes_per_s, double allreduce,
-                        double bcast)
+                        bool dedicated, const char *rate, double allreduce, double bcast)
 {
-	char rate[BPS_RATE_CHARS] = "B";
-
-	if (bytes_per_s > 0)
-		bps_rate_format(bytes_per_s, rate);
 	bps_box_name_cell(row, columns, name);
 	bps_box_cell(row, -10, "%s", dedicated ? "dedicated" : "colocated");
-	bps_box_cell(row, -12, "%s", rate);
+	bps_box_cell(row, -LINK_COLUMNS, "%s", rate);
 	bps_box_cell(row, 11, "%.4f %%", 100 * allreduce);
 	bps_box_cell(row, 11, "%.4f %%", 100 * bcast);
 	bps_box_row_end(row);

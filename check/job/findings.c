@@ -196,6 +196,7 @@ static int examine_job(struct bps_job *job)
 	bps_job_check_settings(job, &report);
 	bps_job_check_network(job, &report);
 	bps_job_check_memory(job, &report);
+	bps_job_check_shared(job, &report);
 	return take_report(job, report.out, &text, UINT32_MAX);
 }
 

@@ -145,7 +145,7 @@ struct bps_job;
  */
 struct bps_job_rates {
 	uint32_t n_rounds; /* 0: nothing was measured */
-	int64_t *alone;    /* owned: this pair of links had nothing else to do */
+	int64_t *alone; /* owned: this pair of links had nothing else to do */
 	/* owned: what came over each in one stretch of time in which all pairs were at
 	 * work; so what shares a link adds up to what it carried then */
 	int64_t *together;
@@ -210,7 +210,10 @@ struct bps_job_plan {
 	bool known;                  /* bandwidths are; else all are taken as alike */
 	double *shares; /* owned: [n_servers + n_boxes], as engine/shares.h has them */
 	double *bcast;  /* likewise, from the first box */
-	double *rates;  /* likewise: what was reckoned with; 1 each where not known */
+	/* owned: [n_boxes + n_servers], boxes first: what links carry, and what a job
+	 * takes them for; 1 each where nothing is known */
+	double *rates, *taken;
+	bool *apart; /* owned, likewise: a job divides as if it had a link of its own */
 	double allreduce_s, bcast_s, ring_s; /* for a byte */
 	double slowest_s;                    /* a byte over the link of the slowest box */
 };
@@ -239,6 +242,7 @@ struct bps_job {
 	bool config_wrong;        /* rank 0's variables, some of them */
 	char servers_wrong[512];  /* why BPSMPI_SERVERS cannot be read; "" */
 	struct bps_job_charter charter;
+	uint32_t *on; /* owned: [n_boxes + n_hosts], boxes first: whose link each has */
 	struct bps_job_rates rates;
 	/* at rank 0; all owned */
 	struct bps_job_rank *ranks; /* [size] */
@@ -312,6 +316,39 @@ bool bps_job_is_slow(const struct bps_job_link *link, double usual);
 /** bps_job_make_plan() - fill links and plan. Return: 0 or a negative errno. */
 int bps_job_make_plan(struct bps_job *job);
 
+/* What a plan is reckoned from; links of boxes, then of servers. */
+struct bps_job_basis {
+	uint32_t n_boxes, n_servers;
+	bool carries;       /* boxes have servers of their own */
+	const uint32_t *on; /* whose link each has: its own number, or an earlier one's */
+	const bool *apart;  /* a job divides as if it were its own */
+	const double *taken; /* what a job takes them for */
+	const double *rates; /* what they carry */
+};
+
+#define BPS_JOB_NO_ROOT UINT32_MAX
+
+/**
+ * bps_job_reckon() - the shares of an op, and what its links then need for a byte of it.
+ * @root: of a broadcast; BPS_JOB_NO_ROOT: an allreduce
+ * @ret_shares: [n_servers + n_boxes], servers first, as engine/shares.h has them
+ * Return: 0, or a negative errno.
+ */
+int bps_job_reckon(const struct bps_job_basis *basis, uint32_t root, double *ret_shares,
+                   double *ret_s_per_byte);
+
+/** bps_job_find_shared() - fill in job->on, where it is not yet: by what boxes said,
+ * where that is there. Return: 0 or -ENOMEM. */
+int bps_job_find_shared(struct bps_job *job);
+
+/** bps_job_times() - how many times as long an allreduce takes as if links were shared
+ * like @on; 1 where there is no plan. */
+double bps_job_times(const struct bps_job *job, const uint32_t *on);
+
+/** bps_job_say_shared() - sentences on servers without a link of their own; "": all have
+ * one. */
+void bps_job_say_shared(const struct bps_job *job, char *ret, size_t ret_bytes);
+
 /** bps_job_runs() - whether the library carries a job that is started like this one; why
  * not, in words that go on a sentence, and whether a check of its own reports that. */
 bool bps_job_runs(const struct bps_job *job, char *ret_why, size_t why_bytes,
@@ -349,6 +386,7 @@ void bps_job_check_versions(const struct bps_job *job, struct bps_doctor_report 
 void bps_job_check_settings(const struct bps_job *job, struct bps_doctor_report *report);
 void bps_job_check_network(const struct bps_job *job, struct bps_doctor_report *report);
 void bps_job_check_memory(const struct bps_job *job, struct bps_doctor_report *report);
+void bps_job_check_shared(const struct bps_job *job, struct bps_doctor_report *report);
 /* Those of one box among the others. */
 void bps_job_check_servers(const struct bps_job *job, uint32_t box,
                            struct bps_doctor_report *report);
@@ -413,6 +451,12 @@ void bps_job_print(const struct bps_job *job);
 
 /** bps_job_print_rates() - what was measured. */
 void bps_job_print_rates(const struct bps_job *job);
+
+#define BPS_JOB_RATES_CHARS 64
+
+/** bps_job_format_rates() - "68-89 Mbit/s" into @ret, BPS_JOB_RATES_CHARS; of equal ones
+ * "89 Mbit/s". Returns @ret. */
+char *bps_job_format_rates(double least, double most, char *ret);
 
 /** bps_job_print_plan() - who sums how much, and how long that takes. */
 void bps_job_print_plan(const struct bps_job *job);

@@ -125,6 +125,9 @@ static void deinit(struct bps_job *job)
 	free(job->plan.shares);
 	free(job->plan.bcast);
 	free(job->plan.rates);
+	free(job->plan.taken);
+	free(job->plan.apart);
+	free(job->on);
 	free(job->rates.alone);
 	free(job->rates.together);
 }

@@ -153,7 +153,8 @@ static void print_links(const struct bps_job *job)
 		                       : job->boxes[0].servers[i - job->n_boxes].name);
 		fputs(", ", stdout);
 		bps_json_rate("bytes_per_s", job->links[i].bytes_per_s);
-		printf(", \"source\": \"%s\"}", sources[job->links[i].source]);
+		printf(", \"source\": \"%s\", \"link\": %u}",
+		       sources[job->links[i].source], job->on[i]);
 	}
 	bps_json_next(n, n);
 }

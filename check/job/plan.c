@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "check/job/impl.h"
-#include "engine/shares.h"
 #include "topology/bandwidth.h"
 
 /* Who says how fast links are knows that they differ; so much is worth a word. */
@@ -59,6 +58,24 @@ static void take_said(struct bps_job *job)
 	bps_bandwidths_deinit(&said);
 }
 
+/* What is on one link is as fast as what knows best says, or sees most of it. */
+static void join_shared(struct bps_job *job)
+{
+	const uint32_t n = job->n_boxes + job->charter.n_hosts;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct bps_job_link *link = &job->links[i];
+		struct bps_job_link *whole = &job->links[job->on[i]];
+
+		if (link->source > whole->source ||
+		    (link->source == whole->source &&
+		     link->bytes_per_s > whole->bytes_per_s))
+			*whole = *link;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		job->links[i] = job->links[job->on[i]];
+}
+
 static void find_rates(struct bps_job *job)
 {
 	for (uint32_t b = 0; b < job->n_boxes; b++) {
@@ -69,6 +86,7 @@ static void find_rates(struct bps_job *job)
 	}
 	take_measured(job);
 	take_said(job);
+	join_shared(job);
 }
 
 static int compare_rates(const void *a, const void *b)
@@ -115,43 +133,56 @@ static double fastest(const struct bps_job *job, bool measured)
 	return most;
 }
 
-/* What to reckon with. Unknown links are taken for as fast as the fastest. */
-static double settled(const struct bps_job *job, uint32_t link)
+/* Unknown links are taken for as fast as the fastest. */
+static double rate_of(const struct bps_job *job, uint32_t link)
 {
-	const double rate = job->links[link].bytes_per_s, most = fastest(job, false);
-	const double measured = fastest(job, true);
+	const double most = fastest(job, false);
 
-	if (rate == 0)
-		return most > 0 ? most : 1;
-	if (job->links[link].source == BPS_RATE_MEASURED &&
-	    rate > bps_job_alike(measured) * measured)
-		return measured;
-	return rate;
+	if (job->links[link].bytes_per_s > 0)
+		return job->links[link].bytes_per_s;
+	return most > 0 ? most : 1;
 }
 
-static struct bps_shares_in shares_in(const struct bps_job *job)
+/* What a job reckons with when it divides its ops: it takes measured links that differ
+ * by no more than chance makes for equal. Their time is that of what was measured. */
+static double taken_of(const struct bps_job *job, uint32_t link)
 {
-	return (struct bps_shares_in){
-		.box_bytes_per_s = job->plan.rates + job->charter.n_hosts,
-		.server_bytes_per_s = job->plan.rates,
+	const double rate = rate_of(job, link), measured = fastest(job, true);
+
+	return job->links[link].source == BPS_RATE_MEASURED &&
+	                       rate > bps_job_alike(measured) * measured
+	               ? measured
+	               : rate;
+}
+
+static struct bps_job_basis basis_of(const struct bps_job *job)
+{
+	return (struct bps_job_basis){
 		.n_boxes = job->n_boxes,
 		.n_servers = job->charter.n_hosts,
+		.carries = bps_job_carries(job),
+		.on = job->on,
+		.apart = job->plan.apart,
+		.taken = job->plan.taken,
+		.rates = job->plan.rates,
 	};
 }
 
 static int solve(struct bps_job *job)
 {
-	const struct bps_shares_in in = shares_in(job);
+	const struct bps_job_basis basis = basis_of(job);
 	struct bps_job_plan *plan = &job->plan;
 	const double n = job->n_boxes;
-	int r = bps_shares_allreduce(&in, plan->shares, &plan->allreduce_s);
+	int r = bps_job_reckon(&basis, BPS_JOB_NO_ROOT, plan->shares, &plan->allreduce_s);
 
 	if (!r)
-		r = bps_shares_bcast(&in, 0, plan->bcast, &plan->bcast_s);
+		r = bps_job_reckon(&basis, 0, plan->bcast, &plan->bcast_s);
 	if (r)
 		return r;
-	plan->ring_s = bps_ring_s_per_byte(&in);
-	plan->slowest_s = plan->ring_s * n / (2 * (n - 1));
+	for (uint32_t b = 0; b < job->n_boxes; b++)
+		if (1 / plan->rates[b] > plan->slowest_s)
+			plan->slowest_s = 1 / plan->rates[b];
+	plan->ring_s = 2 * (n - 1) / n * plan->slowest_s;
 	plan->known = fastest(job, false) > 0;
 	plan->made = true;
 	return 0;
@@ -159,40 +190,69 @@ static int solve(struct bps_job *job)
 
 int bps_job_make_plan(struct bps_job *job)
 {
-	const uint32_t n_servers = job->charter.n_hosts;
-	const uint32_t n = job->n_boxes + n_servers;
+	const uint32_t n = job->n_boxes + job->charter.n_hosts;
 	struct bps_job_plan *plan = &job->plan;
+	int r = bps_job_find_shared(job);
 
 	job->links = calloc(n, sizeof(*job->links));
 	plan->shares = calloc(n, sizeof(double));
 	plan->bcast = calloc(n, sizeof(double));
 	plan->rates = calloc(n, sizeof(double));
-	if (!job->links || !plan->shares || !plan->bcast || !plan->rates)
+	plan->taken = calloc(n, sizeof(double));
+	plan->apart = calloc(n, sizeof(bool));
+	if (r || !job->links || !plan->shares || !plan->bcast || !plan->rates ||
+	    !plan->taken || !plan->apart)
 		return -ENOMEM;
 	plan->runs = bps_job_runs(job, plan->why, sizeof(plan->why), &plan->told);
 	find_rates(job);
-	for (uint32_t i = 0; i < n; i++) /* here servers come first */
-		plan->rates[i] =
-			settled(job, i < n_servers ? job->n_boxes + i : i - n_servers);
+	for (uint32_t i = 0; i < n; i++) {
+		plan->rates[i] = rate_of(job, i);
+		plan->taken[i] = taken_of(job, i);
+		/* Measured at the same time, they are seen to share it. */
+		plan->apart[i] = job->links[i].source == BPS_RATE_SAID;
+	}
 	return job->n_boxes > 1 ? solve(job) : 0;
+}
+
+/* How many times as long as it takes by @basis. */
+static double times_of(const struct bps_job *job, const struct bps_job_basis *basis)
+{
+	double *shares =
+		calloc((size_t)basis->n_boxes + basis->n_servers, sizeof(*shares));
+	double times = 1, s_per_byte = 0;
+
+	if (shares && job->plan.made &&
+	    bps_job_reckon(basis, BPS_JOB_NO_ROOT, shares, &s_per_byte) == 0 &&
+	    s_per_byte > 0)
+		times = job->plan.allreduce_s / s_per_byte;
+	free(shares);
+	return times;
+}
+
+double bps_job_times(const struct bps_job *job, const uint32_t *on)
+{
+	struct bps_job_basis basis = basis_of(job);
+
+	basis.on = on;
+	return times_of(job, &basis);
 }
 
 double bps_job_slower(const struct bps_job *job, uint32_t box, double bytes_per_s)
 {
+	struct bps_job_basis basis = basis_of(job);
 	const uint32_t n = job->n_boxes + job->charter.n_hosts;
-	double *rates = calloc(n, sizeof(double)), *shares = calloc(n, sizeof(double));
-	double times = 1, s_per_byte = 0;
-	struct bps_shares_in in = shares_in(job);
+	double *rates = calloc(n, sizeof(double)), *taken = calloc(n, sizeof(double));
+	double times = 1;
 
-	if (rates && shares && job->plan.made) {
-		memcpy(rates, job->plan.rates, n * sizeof(double));
-		rates[job->charter.n_hosts + box] = bytes_per_s;
-		in.box_bytes_per_s = rates + job->charter.n_hosts;
-		in.server_bytes_per_s = rates;
-		if (bps_shares_allreduce(&in, shares, &s_per_byte) == 0 && s_per_byte > 0)
-			times = job->plan.allreduce_s / s_per_byte;
+	for (uint32_t i = 0; rates && taken && job->plan.made && i < n; i++) {
+		rates[i] = job->on[i] == box ? bytes_per_s : job->plan.rates[i];
+		taken[i] = job->on[i] == box ? bytes_per_s : job->plan.taken[i];
 	}
+	basis.rates = rates;
+	basis.taken = taken;
+	if (rates && taken && job->plan.made)
+		times = times_of(job, &basis);
 	free(rates);
-	free(shares);
+	free(taken);
 	return times;
 }

@@ -105,21 +105,59 @@ void bps_job_print_rates(const struct bps_job *job)
 
 /* -- the plan -- */
 
+/* The place in bandwidths, boxes first, of a place in shares, servers first. */
+static uint32_t link_number(const struct bps_job *job, uint32_t node)
+{
+	const uint32_t n_servers = job->charter.n_hosts;
+
+	return node < n_servers ? job->n_boxes + node : node - n_servers;
+}
+
 /* What makes two rows of the table one; numbers are those of engine/shares.h. */
 static bool same_row(const struct bps_job *job, uint32_t a, uint32_t b)
 {
 	const struct bps_job_plan *plan = &job->plan;
 	const uint32_t n_servers = job->charter.n_hosts;
 
-	return (a < n_servers) == (b < n_servers) && plan->rates[a] == plan->rates[b] &&
+	return (a < n_servers) == (b < n_servers) &&
+	       plan->taken[link_number(job, a)] == plan->taken[link_number(job, b)] &&
 	       plan->shares[a] == plan->shares[b] && plan->bcast[a] == plan->bcast[b];
 }
 
-static const char *node_name(const struct bps_job *job, uint32_t node)
+char *bps_job_format_rates(double least, double most, char *ret)
 {
-	const uint32_t n_servers = job->charter.n_hosts;
+	char low[BPS_RATE_CHARS], high[BPS_RATE_CHARS];
+	const char *unit;
+	int digits;
 
-	return link_name(job, node < n_servers ? job->n_boxes + node : node - n_servers);
+	bps_rate_format(least, low);
+	bps_rate_format(most, high);
+	unit = strchr(low, ' ');
+	digits = (int)(unit - low);
+	if (strcmp(low, high) == 0)
+		(void)snprintf(ret, BPS_JOB_RATES_CHARS, "%s", low);
+	else if (strcmp(unit, strchr(high, ' ')) == 0)
+		(void)snprintf(ret, BPS_JOB_RATES_CHARS, "%.*s-%s", digits, low, high);
+	else
+		(void)snprintf(ret, BPS_JOB_RATES_CHARS, "%s-%s", low, high);
+	return ret;
+}
+
+/* "68-89 Mbit/s", of those in one row. */
+static void format_row_rates(const struct bps_job *job, uint32_t first, uint32_t n,
+                             char *ret)
+{
+	double least = job->plan.rates[link_number(job, first)], most = least;
+
+	for (uint32_t i = first + 1; i < n; i++) {
+		const double rate = job->plan.rates[link_number(job, i)];
+
+		if (!same_row(job, first, i))
+			continue;
+		least = rate < least ? rate : least;
+		most = rate > most ? rate : most;
+	}
+	bps_job_format_rates(least, most, ret);
 }
 
 /* Those of @n nodes that have the same row as @first; false: it was told before. */
@@ -134,7 +172,7 @@ static bool list_row(const struct bps_job *job, uint32_t first, uint32_t n, char
 		if (!same_row(job, first, i))
 			continue;
 		told |= i < first;
-		names[n_names++] = node_name(job, i);
+		names[n_names++] = link_name(job, link_number(job, i));
 	}
 	if (names)
 		bps_job_fold_names(names, n_names, ret, NAME_BYTES);
@@ -146,13 +184,17 @@ static void print_rows(const struct bps_job *job, struct bps_box_row *row)
 {
 	const struct bps_job_plan *plan = &job->plan;
 	const uint32_t n_servers = job->charter.n_hosts, n = n_servers + job->n_boxes;
-	char names[NAME_BYTES];
 
-	for (uint32_t i = 0; i < n; i++)
-		if (list_row(job, i, n, names))
-			bps_plan_print_row(row, NAME_COLUMNS, names, i < n_servers,
-			                   plan->known ? plan->rates[i] : 0,
-			                   plan->shares[i], plan->bcast[i]);
+	for (uint32_t i = 0; i < n; i++) {
+		char names[NAME_BYTES], rate[BPS_JOB_RATES_CHARS] = "B";
+
+		if (!list_row(job, i, n, names))
+			continue;
+		if (plan->known)
+			format_row_rates(job, i, n, rate);
+		bps_plan_print_row(row, NAME_COLUMNS, names, i < n_servers, rate,
+		                   plan->shares[i], plan->bcast[i]);
+	}
 }
 
 /* Where the bandwidths come from: of @n links those that come from each source. */
@@ -185,6 +227,15 @@ static void print_sources(const struct bps_job *job,
 		free(names);
 	}
 	bps_box_line(printer, 0, "%s.", line);
+}
+
+static void print_shared(const struct bps_job *job, const struct bps_box_printer *printer)
+{
+	char text[BPS_JOB_LIST_BYTES];
+
+	bps_job_say_shared(job, text, sizeof(text));
+	if (text[0])
+		bps_box_line(printer, 0, "%s", text);
 }
 
 static void print_native(const struct bps_job *job, const struct bps_box_printer *printer)
@@ -220,4 +271,5 @@ void bps_job_print_plan(const struct bps_job *job)
 		bps_box_line(&printer, 0,
 		             "Bandwidths are not known, all are taken for alike; "
 		             "bpsmpi-check --measure finds out.");
+	print_shared(job, &printer);
 }

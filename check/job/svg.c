@@ -41,14 +41,24 @@ int bps_job_place(const struct bps_job *job, const struct bps_job_box *box,
 	return r;
 }
 
+/* Of all servers on the link of a box or server: what they sum. */
+static double share_on(const struct bps_job *job, uint32_t link)
+{
+	const uint32_t n = job->n_boxes, k = job->charter.n_hosts;
+	double sum = link < n ? job->plan.shares[k + link] : 0;
+
+	for (uint32_t s = 0; s < k; s++)
+		if (job->on[n + s] == link)
+			sum += job->plan.shares[s];
+	return sum;
+}
+
 /* The links of alike boxes may differ, and their shares then: these are drawn apart. */
 static bool same_kind(const struct bps_job *job, uint32_t a, uint32_t b)
 {
-	const double *shares = job->plan.shares + job->charter.n_hosts;
-	const double *rates = job->plan.rates + job->charter.n_hosts;
-
-	return job->boxes[a].like == job->boxes[b].like && shares[a] == shares[b] &&
-	       rates[a] == rates[b];
+	return job->boxes[a].like == job->boxes[b].like &&
+	       share_on(job, a) == share_on(job, b) &&
+	       job->plan.taken[a] == job->plan.taken[b];
 }
 
 static void list_names(const struct bps_job *job, uint32_t box, char *ret,
@@ -75,17 +85,33 @@ static uint32_t first_of_kind(const struct bps_job *job, uint32_t box)
 	return b;
 }
 
+/* How fast the links of its kind are. */
+static void format_rates(const struct bps_job *job, uint32_t box, char *ret)
+{
+	double least = job->plan.rates[box], most = least;
+
+	for (uint32_t b = 0; b < job->n_boxes; b++) {
+		const double rate = job->plan.rates[b];
+
+		if (!same_kind(job, b, box))
+			continue;
+		least = rate < least ? rate : least;
+		most = rate > most ? rate : most;
+	}
+	bps_job_format_rates(least, most, ret);
+}
+
 /* How fast its link is, and in what it differs from the common box; NULL: nothing. */
 static char *describe(const struct bps_job *job, uint32_t box, uint32_t common)
 {
 	char *differs = bps_job_difference(job, &job->boxes[box], &job->boxes[common]);
-	char rate[BPS_RATE_CHARS] = "", *text = NULL;
+	char rate[BPS_JOB_RATES_CHARS] = "", *text = NULL;
 
 	for (char *at = differs; at && *at; at++)
 		if (*at == '\n')
 			*at = at[1] ? ';' : '\0';
 	if (job->plan.known)
-		bps_rate_format(job->plan.rates[job->charter.n_hosts + box], rate);
+		format_rates(job, box, rate);
 	if (differs && (rate[0] || differs[0]) &&
 	    asprintf(&text, "%s%s%s", rate, rate[0] && differs[0] ? "; " : "", differs) <
 	            0)
@@ -113,7 +139,7 @@ static uint32_t fill_boxes(const struct bps_job *job, struct drawing *drawing)
 		box->names = drawing->box_names[n];
 		box->differs = drawing->differs[n];
 		if (job->plan.made) {
-			box->share = job->plan.shares[job->charter.n_hosts + b];
+			box->share = share_on(job, b);
 			box->wire = bps_picture_box_wire(job->n_boxes, box->share);
 		}
 		n++;
@@ -121,43 +147,68 @@ static uint32_t fill_boxes(const struct bps_job *job, struct drawing *drawing)
 	return n;
 }
 
-static bool same_server(const struct bps_job *job, uint32_t a, uint32_t b)
+/* Machines with as many servers, of the same kind. */
+static bool same_machine(const struct bps_job *job, uint32_t a, uint32_t b)
 {
-	return job->plan.shares[a] == job->plan.shares[b] &&
-	       job->plan.rates[a] == job->plan.rates[b];
+	const uint32_t n = job->n_boxes, k = job->charter.n_hosts;
+	uint32_t n_a = 0, n_b = 0;
+
+	for (uint32_t s = 0; s < k; s++) {
+		n_a += job->on[n + s] == n + a;
+		n_b += job->on[n + s] == n + b;
+	}
+	return n_a == n_b && job->plan.shares[a] == job->plan.shares[b] &&
+	       job->plan.taken[n + a] == job->plan.taken[n + b];
 }
 
+/* The machines that are like that of server @first, with all that is on them. */
+static void fill_server(const struct bps_job *job, uint32_t first, const char **names,
+                        char *ret_names, struct bps_picture_server *ret)
+{
+	const uint32_t n = job->n_boxes, k = job->charter.n_hosts;
+	double least = job->plan.rates[n + first];
+	uint32_t n_names = 0;
+
+	for (uint32_t s = 0; s < k; s++) {
+		const uint32_t on = job->on[n + s];
+
+		if (on < n || !same_machine(job, first, on - n))
+			continue;
+		ret->n_alike += on == n + s;
+		if (job->plan.rates[on] < least)
+			least = job->plan.rates[on];
+		if (on == n + s || strcmp(job->charter.hosts[s].name,
+		                          job->charter.hosts[on - n].name) != 0)
+			names[n_names++] = job->charter.hosts[s].name;
+	}
+	ret->names = bps_job_fold_names(names, n_names, ret_names, BPS_JOB_LIST_BYTES);
+	if (job->plan.made) {
+		ret->share = share_on(job, n + first);
+		ret->wire = bps_picture_server_wire(n, ret->share);
+	}
+	ret->bytes_per_s = job->plan.known ? least : 0;
+}
+
+/* Those on a box are drawn in it. */
 static uint32_t fill_servers(const struct bps_job *job, struct drawing *drawing)
 {
-	const uint32_t n_servers = job->charter.n_hosts;
-	const char **names = calloc((size_t)n_servers + 1, sizeof(*names));
-	uint32_t n = 0;
+	const uint32_t k = job->charter.n_hosts, n = job->n_boxes;
+	const char **names = calloc((size_t)k + 1, sizeof(*names));
+	uint32_t n_kinds = 0;
 
-	for (uint32_t s = 0; names && s < n_servers; s++) {
-		struct bps_picture_server *server = &drawing->servers[n];
-		uint32_t n_names = 0, first = n_servers;
+	for (uint32_t s = 0; names && s < k; s++) {
+		bool told = job->on[n + s] != n + s;
 
-		for (uint32_t i = n_servers; i-- > 0;)
-			if (same_server(job, s, i))
-				first = i;
-		for (uint32_t i = 0; i < n_servers; i++)
-			if (same_server(job, s, i))
-				names[n_names++] = job->charter.hosts[i].name;
-		if (first != s)
+		for (uint32_t i = 0; i < s && !told; i++)
+			told = job->on[n + i] == n + i && same_machine(job, s, i);
+		if (told)
 			continue;
-		server->names = bps_job_fold_names(
-			names, n_names, drawing->server_names[n], BPS_JOB_LIST_BYTES);
-		server->n_alike = n_names;
-		if (job->plan.made) {
-			server->share = job->plan.shares[s];
-			server->wire =
-				bps_picture_server_wire(job->n_boxes, server->share);
-		}
-		server->bytes_per_s = job->plan.known ? job->plan.rates[s] : 0;
-		n++;
+		fill_server(job, s, names, drawing->server_names[n_kinds],
+		            &drawing->servers[n_kinds]);
+		n_kinds++;
 	}
 	free(names);
-	return n;
+	return n_kinds;
 }
 
 static bool allocate(const struct bps_job *job, struct drawing *drawing)
@@ -193,13 +244,16 @@ static void deinit(const struct bps_job *job, struct drawing *drawing)
 int bps_job_draw(const struct bps_job *job)
 {
 	struct drawing drawing = { 0 };
-	char title[128];
-	struct bps_picture picture = { .title = title };
+	char title[128], shared[BPS_JOB_LIST_BYTES];
+	const char *const notes[] = { shared };
+	struct bps_picture picture = { .title = title, .notes = notes };
 	int status = BPS_CHECK_CANNOT;
 
 	(void)snprintf(title, sizeof(title), "A job of %u rank%s on %u box%s", job->size,
 	               job->size == 1 ? "" : "s", job->n_boxes,
 	               job->n_boxes == 1 ? "" : "es");
+	bps_job_say_shared(job, shared, sizeof(shared));
+	picture.n_notes = shared[0] ? 1 : 0;
 	if (allocate(job, &drawing)) {
 		picture.boxes = drawing.boxes;
 		picture.servers = drawing.servers;

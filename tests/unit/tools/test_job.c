@@ -110,6 +110,10 @@ static int tear_down(void **state)
 	free(job.plan.shares);
 	free(job.plan.bcast);
 	free(job.plan.rates);
+	free(job.plan.taken);
+	free(job.plan.apart);
+	free(job.on);
+	job.on = NULL;
 	free(job.rates.alone);
 	free(job.rates.together);
 	return 0;
@@ -728,7 +732,12 @@ static void measured_links(void **state)
 	measure(fine, 1);
 	assert_int_equal(examine(), 0);
 	assert_int_equal(job.links[1].source, BPS_RATE_MEASURED);
-	assert_float_equal(job.plan.rates[N_SERVERS + 1], 10e6, 1); /* by chance */
+	assert_float_equal(job.plan.rates[1], 9e6, 1);
+	assert_float_equal(job.plan.taken[1], 10e6, 1); /* by chance */
+	/* A job divides as if it were, and waits for that link: it sends 1 + 2 y. */
+	assert_float_equal(job.plan.shares[N_SERVERS + 1], 2.0 / 20, 1e-9);
+	assert_float_equal(job.plan.allreduce_s * 9e6, 1 + 2 * 2.0 / 20, 1e-6);
+	assert_float_equal(job.plan.slowest_s * 9e6, 1, 1e-9);
 	tear_down(NULL);
 	set_up(NULL);
 	measure(slow, 1);
@@ -775,7 +784,7 @@ static void said_bandwidths_come_first(void **state)
 	assert_int_equal(bps_job_make_plan(&job), 0);
 	assert_int_equal(job.links[1].source, BPS_RATE_SAID);
 	assert_float_equal(job.links[1].bytes_per_s, 5e6, 1e-6);
-	assert_float_equal(job.plan.rates[0], 20e6, 1e-6);
+	assert_float_equal(job.plan.rates[N_BOXES], 20e6, 1e-6);
 	assert_int_equal(job.links[0].source, BPS_RATE_MEASURED);
 }
 
@@ -791,7 +800,7 @@ static void what_is_not_known_is_as_fast_as_any(void **state)
 	assert_int_equal(bps_job_make_plan(&job), 0);
 	assert_true(job.plan.known);
 	assert_int_equal(job.links[N_BOXES].source, BPS_RATE_UNKNOWN);
-	assert_float_equal(job.plan.rates[0], 1.25e9, 1);
+	assert_float_equal(job.plan.rates[N_BOXES], 1.25e9, 1);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
