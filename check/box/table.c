@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "check/box/impl.h"
-#include "topology/bandwidth.h"
 
 #define EXAMPLE_BYTES (64.0 * 1024 * 1024)
 #define LINK_COLUMNS  16

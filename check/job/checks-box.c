@@ -143,7 +143,7 @@ static void check_paths(const struct bps_job *job, struct bps_doctor_report *rep
 			char text[BPS_RATE_CHARS], ends[BPS_RATE_CHARS];
 			uint32_t s;
 
-			if (!bps_job_partner(job->n_boxes, n_servers, b, i, &s))
+			if (!bps_job_partner(job, b, i, &s))
 				continue;
 			least = bps_job_fastest(job, b);
 			if (bps_job_fastest(job, job->n_boxes + s) < least)

@@ -143,8 +143,13 @@ struct bps_job;
  * Exchanges of box b in round r lie at [b * n_rounds + r], in bytes a second each way; 0:
  * there was none. Who exchanged with whom is bps_job_partner()'s to say.
  */
+#define BPS_JOB_NOBODY UINT32_MAX
+
 struct bps_job_rates {
 	uint32_t n_rounds; /* 0: nothing was measured */
+	/* owned: [n_rounds][n_boxes + n_hosts], boxes first: whom each meets, by that
+	 * number, or BPS_JOB_NOBODY */
+	uint32_t *peers;
 	int64_t *alone; /* owned: this pair of links had nothing else to do */
 	/* owned: what came over each in one stretch of time in which all pairs were at
 	 * work; so what shares a link adds up to what it carried then */
@@ -153,12 +158,17 @@ struct bps_job_rates {
 };
 
 /**
- * bps_job_partner() - with whom box @box exchanges bytes in round @round.
- * @n_servers: dedicated ones; 0: boxes exchange with the servers in others' boxes
- * @ret: the server, or without any the other box
- * Return: whether it begins an exchange. In no round has anybody two.
+ * bps_job_schedule() - fill in rates.n_rounds and rates.peers, and job->on where it is
+ * not yet. In no round has any link two exchanges. Return: 0 or -ENOMEM.
  */
-bool bps_job_partner(uint32_t n_boxes, uint32_t n_servers, uint32_t box, uint32_t round,
+int bps_job_schedule(struct bps_job *job);
+
+/**
+ * bps_job_partner() - with whom box @box exchanges bytes in round @round.
+ * @ret: the server, or without any the other box
+ * Return: whether it begins an exchange.
+ */
+bool bps_job_partner(const struct bps_job *job, uint32_t box, uint32_t round,
                      uint32_t *ret);
 
 /** bps_job_exchange() - the place in rates of the exchange over link @link (of boxes,

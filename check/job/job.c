@@ -128,6 +128,7 @@ static void deinit(struct bps_job *job)
 	free(job->plan.taken);
 	free(job->plan.apart);
 	free(job->on);
+	free(job->rates.peers);
 	free(job->rates.alone);
 	free(job->rates.together);
 }

@@ -170,8 +170,7 @@ static void print_exchanges(const struct bps_job *job)
 			const uint32_t at = b * rates->n_rounds + i;
 			uint32_t other;
 
-			if (!bps_job_partner(job->n_boxes, job->charter.n_hosts, b, i,
-			                     &other))
+			if (!bps_job_partner(job, b, i, &other))
 				continue;
 			printf("%s{\"box\": %u, \"%s\": %u, ", between, b,
 			       job->charter.n_hosts ? "server" : "other", other);

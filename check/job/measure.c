@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How fast boxes and servers exchange bytes, with the engine that a job uses: first each
- * pair while nobody else has to do with either of the two, then all pairs at once. With
- * dedicated servers every box meets every server; without any, each box carries one, and
- * boxes meet some others.
+ * pair while nobody else has to do with the link of either, then all pairs at once. With
+ * dedicated servers every box meets every server that is not on it; without any, each box
+ * carries one, and boxes meet some others.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +21,6 @@
 #define TOGETHER_NS (150 * BPS_NS_PER_MS)
 #define SETTLE_NS   (60 * BPS_NS_PER_MS) /* until queues are filled */
 #define MOST_TRIES  4u
-#define PAIR_ROUNDS 3u /* where boxes meet boxes */
 
 struct measuring {
 	struct bps_job *job;
@@ -35,15 +34,6 @@ struct measuring {
 	size_t n_rates;      /* n_rounds of each box */
 	char why[BPS_JOB_WHY_BYTES];
 };
-
-static uint32_t count_rounds(uint32_t n_boxes, uint32_t n_servers)
-{
-	const uint32_t n_pairings = (n_boxes - 1) | 1u;
-
-	if (n_servers > 0)
-		return n_boxes > n_servers ? n_boxes : n_servers;
-	return n_pairings < PAIR_ROUNDS ? n_pairings : PAIR_ROUNDS;
-}
 
 static void complain(struct measuring *m, const struct bps_reason *reason, int error)
 {
@@ -124,7 +114,7 @@ static void start_meter(struct measuring *m, uint32_t round,
 	uint32_t other;
 	int r;
 
-	if (!bps_job_partner(m->job->n_boxes, charter->n_hosts, m->box, round, &other))
+	if (!bps_job_partner(m->job, m->box, round, &other))
 		return;
 	if (charter->n_hosts > 0 && servers[other].round_trip_ns == 0)
 		return;
@@ -363,16 +353,32 @@ static bool allocate(struct measuring *m)
 	       rates->together;
 }
 
+/* Rank 0 knows what has a link together. */
+static void schedule(struct bps_job *job)
+{
+	const struct bps_mpi *mpi = job->mpi;
+	const uint32_t n_links = job->n_boxes + job->charter.n_hosts;
+	int r = bps_job_find_shared(job);
+
+	if (!r) {
+		(void)mpi->Bcast(job->on, (int)(n_links * sizeof(*job->on)),
+		                 mpi->type[BPS_MPI_BYTE], 0, mpi->comm_world);
+		r = bps_job_schedule(job);
+	}
+	if (r)
+		(void)mpi->Abort(mpi->comm_world, BPS_CHECK_CANNOT);
+}
+
 void bps_job_measure(struct bps_job *job, const struct bps_doctor_server *servers)
 {
 	struct measuring m = { .job = job, .box = job->box_of[job->rank] };
 
 	if (job->n_boxes < 2)
 		return;
-	m.n_rounds = count_rounds(job->n_boxes, job->charter.n_hosts);
+	schedule(job);
+	m.n_rounds = job->rates.n_rounds;
 	m.n_rates = (size_t)job->n_boxes * m.n_rounds;
 	if (!allocate(&m))
 		(void)job->mpi->Abort(job->mpi->comm_world, BPS_CHECK_CANNOT);
-	job->rates.n_rounds = m.n_rounds;
 	measure(&m, servers);
 }

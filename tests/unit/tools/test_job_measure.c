@@ -154,6 +154,8 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
+	free(job.on);
+	free(job.rates.peers);
 	free(job.rates.alone);
 	free(job.rates.together);
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Servers that have no link of their own: the plan of a job that has them, and what is
- * said of it. All links carry B; times are in units
+ * Servers that have no link of their own: who meets whom when they are measured, the plan
+ * of a job that has them, and what is said of it. All links carry B; times are in units
  * of M/B.
  */
 #include "tests/unit/base/unit.h"
@@ -11,6 +11,7 @@
 #include "check/job/impl.h"
 
 #define MOST 10u
+#define B    1e6 /* bytes a second */
 
 static struct bps_job job;
 static struct bps_machine machine;
@@ -28,6 +29,9 @@ static int tear_down(void **state)
 	free(job.plan.rates);
 	free(job.plan.taken);
 	free(job.plan.apart);
+	free(job.rates.peers);
+	free(job.rates.alone);
+	free(job.rates.together);
 	job = (struct bps_job){ 0 };
 	return 0;
 }
@@ -68,6 +72,70 @@ static void put_together(uint32_t server, uint32_t back)
 static void put_on_box(uint32_t server, uint32_t box)
 {
 	servers[box][server].here = true;
+}
+
+/* -- who meets whom -- */
+
+/* Those with a link of their own need no more rounds than there are of them. */
+static void assert_schedule(bool own)
+{
+	const uint32_t n = job.n_boxes, k = job.charter.n_hosts;
+	uint32_t met[MOST][MOST] = { { 0 } }, other;
+
+	assert_int_equal(bps_job_schedule(&job), 0);
+	if (own && k > 0)
+		assert_int_equal(job.rates.n_rounds, n > k ? n : k);
+	for (uint32_t r = 0; r < job.rates.n_rounds; r++) {
+		uint32_t busy[2 * MOST] = { 0 };
+
+		for (uint32_t b = 0; b < n; b++) {
+			uint32_t at = UINT32_MAX, link;
+
+			if (!bps_job_partner(&job, b, r, &other))
+				continue;
+			assert_true(other < (k ? k : n));
+			link = k ? n + other : other;
+			assert_int_equal(busy[job.on[b]]++, 0);
+			assert_int_equal(busy[job.on[link]]++, 0);
+			met[b][other]++;
+			assert_true(bps_job_exchange(&job, b, r, &at));
+			assert_int_equal(at, b * job.rates.n_rounds + r);
+			assert_true(bps_job_exchange(&job, link, r, &at));
+			assert_int_equal(at, b * job.rates.n_rounds + r);
+		}
+	}
+	for (uint32_t b = 0; b < n; b++)
+		for (uint32_t s = 0; s < k; s++)
+			assert_int_equal(met[b][s], job.on[n + s] == b ? 0 : 1);
+}
+
+static void no_link_has_two_at_once(void **state)
+{
+	for (uint32_t n = 2; n < 9; n++)
+		for (uint32_t k = 0; k < MOST; k++) {
+			begin(n, k);
+			assert_schedule(true);
+		}
+}
+
+static void nor_one_that_is_shared(void **state)
+{
+	for (uint32_t n = 2; n < 9; n++)
+		for (uint32_t k = 1; k < MOST; k++) {
+			begin(n, k);
+			for (uint32_t s = 1; s < k; s++)
+				put_together(s, s % 3 ? 1 : 0);
+			assert_schedule(false);
+			begin(n, k);
+			for (uint32_t s = 0; s < k; s++)
+				put_on_box(s, s % n);
+			assert_schedule(false);
+			begin(n, k);
+			put_on_box(0, n - 1);
+			for (uint32_t s = 1; s < k; s++)
+				put_together(s, s == 1 ? 1 : 0);
+			assert_schedule(false);
+		}
 }
 
 /* -- the plan -- */
@@ -239,11 +307,58 @@ static void what_costs_nothing_is_no_finding(void **state)
 	assert_contains(report, "takes at least 2.00 times as long");
 }
 
+/* -- measured -- */
+
+/* Each exchange alone as fast as its links, and all at once as much as these carry. */
+static void measure(double machine_rate, double at_once)
+{
+	uint32_t n_exchanges = 0, at;
+
+	assert_int_equal(bps_job_schedule(&job), 0);
+	job.rates.alone = calloc((size_t)job.n_boxes * job.rates.n_rounds, 8);
+	job.rates.together = calloc((size_t)job.n_boxes * job.rates.n_rounds, 8);
+	for (uint32_t b = 0; b < job.n_boxes; b++)
+		for (uint32_t r = 0; r < job.rates.n_rounds; r++)
+			n_exchanges += bps_job_exchange(&job, b, r, &at);
+	for (uint32_t b = 0; b < job.n_boxes; b++)
+		for (uint32_t r = 0; r < job.rates.n_rounds; r++) {
+			if (!bps_job_exchange(&job, b, r, &at))
+				continue;
+			job.rates.alone[at] = (int64_t)machine_rate;
+			job.rates.together[at] = (int64_t)(at_once / n_exchanges);
+		}
+}
+
+/* What a link carries counts once, however many servers have it. */
+static void a_shared_link_is_no_crowd(void **state)
+{
+	begin(4, 2);
+	put_together(1, 1);
+	measure(B, B);
+	assert_float_equal(bps_job_one_by_one(&job), B, 1);
+	assert_false(bps_job_is_crowded(&job));
+	begin(4, 4);
+	for (uint32_t s = 0; s < 4; s++)
+		put_on_box(s, s);
+	measure(B, 2 * B);
+	assert_float_equal(bps_job_one_by_one(&job), 2 * B, 1);
+	assert_false(bps_job_is_crowded(&job));
+	begin(4, 2);
+	measure(B, B);
+	assert_float_equal(bps_job_one_by_one(&job), 2 * B, 1);
+	assert_true(bps_job_is_crowded(&job));
+	begin(4, 0);
+	measure(B, 2 * B);
+	assert_float_equal(bps_job_one_by_one(&job), 2 * B, 1);
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, tear_down)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(no_link_has_two_at_once),
+		TEST(nor_one_that_is_shared),
 		TEST(links_of_their_own_are_fine),
 		TEST(two_servers_on_one_machine),
 		TEST(boxes_that_do_not_agree),
@@ -253,6 +368,7 @@ int main(void)
 		TEST(what_one_box_reaches_is_nobody_s),
 		TEST(bandwidths_that_are_said),
 		TEST(what_costs_nothing_is_no_finding),
+		TEST(a_shared_link_is_no_crowd),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
