@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which boxes are alike. A box is a list of traits: what a user would call it by, each
- * with a name and a value as text. Boxes with the same traits, and as many ranks on the
- * same CPUs, are alike; others differ in what of that differs. What differs between equal
- * machines is no trait: the numbers of buses, or a few pages of memory.
+ * with a name and a value as text. Boxes with the same traits, and as many ranks and the
+ * engine on the same CPUs, are alike; others differ in what of that differs. What differs
+ * between equal machines is no trait: the numbers of buses, or a few pages of memory.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -255,6 +255,23 @@ static void write_bindings(FILE *out, const struct bps_job *job,
 	putc('\n', out);
 }
 
+/* What BPSMPI_CPUS leaves to the engine, which the first rank starts. */
+static void write_engines(FILE *out, const struct bps_job *job,
+                          const struct bps_job_box *box, const struct bps_job_box *other)
+{
+	const struct bps_cpuset *own = &job->ranks[box->ranks[0]].own_cpus;
+	const struct bps_cpuset *there = &job->ranks[other->ranks[0]].own_cpus;
+	char text[VALUE_BYTES] = "none", other_text[VALUE_BYTES] = "none";
+
+	if (memcmp(own, there, sizeof(*own)) == 0)
+		return;
+	if (bps_cpuset_count(own) > 0)
+		bps_cpuset_format(own, text, sizeof(text));
+	if (bps_cpuset_count(there) > 0)
+		bps_cpuset_format(there, other_text, sizeof(other_text));
+	fprintf(out, "BPSMPI_CPUS: %s instead of %s\n", text, other_text);
+}
+
 char *bps_job_difference(const struct bps_job *job, const struct bps_job_box *box,
                          const struct bps_job_box *other)
 {
@@ -267,8 +284,10 @@ char *bps_job_difference(const struct bps_job *job, const struct bps_job_box *bo
 	list_traits(other, &b);
 	if (out)
 		write_difference(out, &a, &b);
-	if (out)
+	if (out) {
 		write_bindings(out, job, box, other);
+		write_engines(out, job, box, other);
+	}
 	if (!out || fclose(out) || a.failed || b.failed) {
 		free(text);
 		text = NULL;

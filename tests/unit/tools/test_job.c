@@ -284,6 +284,9 @@ static void ranks_that_are_bound_differ(void **state)
 	bind_rank(4, 0, 7);
 	bind_rank(5, 0, 7);
 	assert_difference("");
+	bps_cpuset_add(&ranks[4].own_cpus, 6); /* for the engine */
+	assert_difference("BPSMPI_CPUS: 6 instead of none\n");
+	ranks[4].own_cpus = ranks[0].own_cpus;
 	boxes[2].n_ranks = 1; /* says enough */
 	bind_rank(4, 0, 1);
 	assert_difference("ranks: 1 instead of 2\n");
