@@ -18,6 +18,8 @@ static struct bps_machine machine;
 static struct bps_host hosts[MOST];
 static struct bps_doctor_server servers[MOST][MOST];
 static struct bps_job_box boxes[MOST];
+static struct bps_job_rank ranks[MOST]; /* one on each box */
+static uint32_t numbers[MOST];
 static char report[4096];
 
 static int tear_down(void **state)
@@ -44,6 +46,7 @@ static void begin(uint32_t n_boxes, uint32_t n_servers)
 		.n_boxes = n_boxes,
 		.charter = { .hosts = hosts, .n_hosts = n_servers },
 		.boxes = boxes,
+		.ranks = ranks,
 	};
 	for (uint32_t s = 0; s < MOST; s++) {
 		hosts[s].port = 7000;
@@ -52,8 +55,12 @@ static void begin(uint32_t n_boxes, uint32_t n_servers)
 	for (uint32_t b = 0; b < MOST; b++) {
 		boxes[b] = (struct bps_job_box){ .machine = &machine,
 			                         .servers = servers[b],
-			                         .n_servers = n_servers };
+			                         .n_servers = n_servers,
+			                         .ranks = &numbers[b],
+			                         .n_ranks = 1 };
+		numbers[b] = b;
 		(void)snprintf(boxes[b].host, sizeof(boxes[b].host), "h%u", b + 1);
+		(void)snprintf(ranks[b].host, sizeof(ranks[b].host), "h%u", b + 1);
 		for (uint32_t s = 0; s < MOST; s++) {
 			servers[b][s] =
 				(struct bps_doctor_server){ .port = 7000, .id = s + 1 };
