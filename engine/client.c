@@ -591,7 +591,7 @@ void bps_client_tick(struct bps_client *client, uint64_t now_ns)
 	}
 	BPS_LIST_FOREACH(lost, &client->lost, link)
 	{
-		if (lost->over || now_ns - lost->at_ns < GRACE_NS)
+		if (lost->over || bps_client_now(client) - lost->at_ns < GRACE_NS)
 			continue;
 		lost->over = true;
 		break_lost(client, lost);
