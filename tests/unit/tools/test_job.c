@@ -103,7 +103,8 @@ static int set_up(void **state)
 	return 0;
 }
 
-static int tear_down(void **state)
+/* Before the next one is made. */
+static void forget_plan(void)
 {
 	bps_job_findings_deinit(&job.findings);
 	free(job.links);
@@ -113,7 +114,14 @@ static int tear_down(void **state)
 	free(job.plan.taken);
 	free(job.plan.apart);
 	free(job.on);
+	job.links = NULL;
+	job.plan = (struct bps_job_plan){ 0 };
 	job.on = NULL;
+}
+
+static int tear_down(void **state)
+{
+	forget_plan();
 	free(job.rates.peers);
 	free(job.rates.alone);
 	free(job.rates.together);
@@ -127,6 +135,7 @@ static uint32_t examine(void)
 	size_t used = 0;
 
 	report[0] = '\0';
+	forget_plan();
 	assert_int_equal(bps_job_make_plan(&job), 0);
 	assert_int_equal(bps_job_examine(&job), 0);
 	for (uint32_t i = 0; i < job.findings.n; i++) {
