@@ -278,6 +278,10 @@ void bps_doctor_check_buffers(const struct bps_doctor_facts *facts,
                               struct bps_doctor_report *report);
 void bps_doctor_check_servers(const struct bps_doctor_facts *facts,
                               struct bps_doctor_report *report);
+/** bps_doctor_same_server() - whether the one at @at is one before it, *@ret_first, too.
+ */
+bool bps_doctor_same_server(const struct bps_doctor_server *servers, uint32_t at,
+                            uint32_t *ret_first);
 /* One server that has two names. */
 void bps_doctor_check_twice(const struct bps_doctor_facts *facts,
                             struct bps_doctor_report *report);

@@ -145,19 +145,27 @@ static void report_servers(const struct bps_doctor_facts *facts, uint32_t first,
 		bps_doctor_type(report, "%s%u%s", type[0], server->port, type[1]);
 }
 
+bool bps_doctor_same_server(const struct bps_doctor_server *servers, uint32_t at,
+                            uint32_t *ret_first)
+{
+	for (uint32_t i = 0; i < at && servers[at].id != 0; i++) {
+		*ret_first = i;
+		if (servers[i].id == servers[at].id)
+			return true;
+	}
+	return false;
+}
+
 void bps_doctor_check_twice(const struct bps_doctor_facts *facts,
                             struct bps_doctor_report *report)
 {
-	for (uint32_t i = 1; i < facts->n_servers; i++) {
-		const struct bps_doctor_server *server = &facts->servers[i];
-		uint32_t first = 0;
+	uint32_t first;
 
-		while (first < i && facts->servers[first].id != server->id)
-			first++;
-		if (first == i || server->id == 0)
+	for (uint32_t i = 1; i < facts->n_servers; i++) {
+		if (!bps_doctor_same_server(facts->servers, i, &first))
 			continue;
 		bps_doctor_found(report, "%.160s and %.160s are one and the same server",
-		                 facts->servers[first].name, server->name);
+		                 facts->servers[first].name, facts->servers[i].name);
 		bps_doctor_cost(report,
 		                "it takes a job once: jobs run without bytepsmpi");
 		bps_doctor_remedy(report,

@@ -431,10 +431,11 @@ char *bps_job_fold_names(const char *const *names, uint32_t n, char *ret,
 bool bps_job_other_server(const struct bps_job *job, uint32_t box, uint32_t server,
                           uint32_t *ret_first);
 
-/** bps_job_same_server() - whether server @server is for @box one that it has already,
- * which is *@ret_first then. */
-bool bps_job_same_server(const struct bps_job *job, uint32_t box, uint32_t server,
-                         uint32_t *ret_first);
+/** bps_job_takes_jobs() - whether a server answered as one that a job can use. */
+static inline bool bps_job_takes_jobs(const struct bps_doctor_server *server)
+{
+	return server->answer == BPS_DOCTOR_FINE || server->answer == BPS_DOCTOR_SOFTWARE;
+}
 
 /** bps_job_lacks_memory() - whether server @server said that it has not the memory for
  * the windows of all boxes. */

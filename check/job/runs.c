@@ -116,19 +116,6 @@ bool bps_job_other_server(const struct bps_job *job, uint32_t box, uint32_t serv
 	return false;
 }
 
-bool bps_job_same_server(const struct bps_job *job, uint32_t box, uint32_t server,
-                         uint32_t *ret_first)
-{
-	const struct bps_doctor_server *one = bps_job_server_answer(job, box, server);
-
-	for (uint32_t s = 0; one && one->id && s < server; s++) {
-		*ret_first = s;
-		if (job->boxes[box].servers[s].id == one->id)
-			return true;
-	}
-	return false;
-}
-
 /* No address leads boxes to different servers, and no server is there twice. */
 static bool look_at_identities(const struct bps_job *job, struct verdict *verdict)
 {
@@ -138,7 +125,8 @@ static bool look_at_identities(const struct bps_job *job, struct verdict *verdic
 		for (uint32_t s = 0; s < job->charter.n_hosts; s++) {
 			const struct bps_job_box *box = &job->boxes[b];
 
-			if (bps_job_same_server(job, b, s, &first))
+			if (s < box->n_servers &&
+			    bps_doctor_same_server(box->servers, s, &first))
 				return keeps_out(
 					verdict, true,
 					"%.100s and %.100s are one server for %s",
@@ -162,8 +150,7 @@ static bool look_at_servers(const struct bps_job *job, struct verdict *verdict)
 			const struct bps_doctor_server *server =
 				bps_job_server_answer(job, b, s);
 
-			if (!server || (server->answer != BPS_DOCTOR_FINE &&
-			                server->answer != BPS_DOCTOR_SOFTWARE))
+			if (!server || !bps_job_takes_jobs(server))
 				return keeps_out(verdict, true,
 				                 "server %.160s is not there for %s",
 				                 server ? server->name

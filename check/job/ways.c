@@ -39,7 +39,6 @@ struct trying {
 	struct bps_engine_server *servers;
 	uint32_t *numbers;
 	struct bps_addr (*addrs)[8];
-	char (*names)[BPS_JOB_HOST_BYTES + 32];
 	uint32_t n;
 	struct bps_engine_trial *trials; /* [n_trials] */
 	uint32_t n_trials;
@@ -68,11 +67,9 @@ static int start(struct trying *t)
 	t->servers = calloc(n, sizeof(*t->servers));
 	t->numbers = calloc(n, sizeof(*t->numbers));
 	t->addrs = calloc(n, sizeof(*t->addrs));
-	t->names = calloc(n, sizeof(*t->names));
 	t->trials = calloc(n * BPS_REACH_MAX_RAILS, sizeof(*t->trials));
 	t->box->deaf = calloc(t->job->n_boxes, sizeof(*t->box->deaf));
-	if (!t->servers || !t->numbers || !t->addrs || !t->names || !t->trials ||
-	    !t->box->deaf)
+	if (!t->servers || !t->numbers || !t->addrs || !t->trials || !t->box->deaf)
 		return -ENOMEM;
 	return r ? r : bps_engine_start(&config, &t->engine);
 }
@@ -136,14 +133,14 @@ static void put_near_first(const struct trying *t, struct listening *at)
 	*at = sorted;
 }
 
+/* @name is borrowed. */
 static void add_server(struct trying *t, uint32_t number, const char *name,
                        const struct bps_addr *addrs, uint32_t n_addrs)
 {
-	(void)snprintf(t->names[t->n], sizeof(t->names[t->n]), "%.80s", name);
 	memcpy(t->addrs[t->n], addrs, n_addrs * sizeof(*addrs));
 	t->numbers[t->n] = number;
 	t->servers[t->n] = (struct bps_engine_server){
-		.name = t->names[t->n],
+		.name = name,
 		.addrs = t->addrs[t->n],
 		.n_addrs = (int)n_addrs,
 		.n_connections = 1,
@@ -171,7 +168,7 @@ static int ask_boxes(struct trying *t, uint32_t mine)
 	for (uint32_t b = 0; b < n && r == 0; b++) {
 		if (t->boxes[b].n == 0)
 			continue;
-		if (answers[b].answer == BPS_DOCTOR_FINE) {
+		if (bps_job_takes_jobs(&answers[b])) {
 			add_server(t, t->job->charter.n_hosts + b, "of another box",
 			           t->boxes[b].addrs, t->boxes[b].n);
 			continue;
@@ -191,7 +188,7 @@ static void add_dedicated(struct trying *t)
 
 	for (uint32_t i = 0; i < charter->n_hosts; i++) {
 		const struct bps_doctor_server *answer = &t->box->servers[i];
-		int n = answer->answer == BPS_DOCTOR_FINE
+		int n = bps_job_takes_jobs(answer)
 		                ? bps_addr_resolve(charter->hosts[i].name,
 		                                   charter->hosts[i].port, addrs, 8, why,
 		                                   sizeof(why))
@@ -327,6 +324,5 @@ void bps_job_try_ways(struct bps_job *job, struct bps_job_box *box)
 	free(t.servers);
 	free(t.numbers);
 	free(t.addrs);
-	free(t.names);
 	free(t.trials);
 }

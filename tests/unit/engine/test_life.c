@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The life of whole engines, with their threads and sockets: nothing of them is left. */
-#include <dirent.h>
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +11,7 @@
 
 #include "base/clock.h"
 #include "engine/engine.h"
+#include "tests/unit/base/descriptors.h"
 
 #define N_PEERS 3u
 #define N_TIMES 10
@@ -32,18 +32,6 @@ static struct bps_engine *start(uint32_t peer)
 
 	assert_int_equal(bps_engine_start(&config, &engine), 0);
 	return engine;
-}
-
-static int count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
 }
 
 static void connect_to(struct bps_engine *engine, const struct bps_addr *addr, bool local)

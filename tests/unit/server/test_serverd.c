@@ -7,7 +7,6 @@
 
 #include <cmocka.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -19,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/serverd.h"
+#include "tests/unit/base/descriptors.h"
 #include "tests/unit/server/job.h"
 #include "tests/unit/server/member.h"
 
@@ -64,18 +64,6 @@ static struct bps_serverd *new_server(uint32_t n_loops, uint32_t n_reducers)
 	return serverd;
 }
 
-static unsigned count_descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
 /* Log lines from capture_start() to capture_end() go to a file in memory. */
 static int capture_fd, fd_before;
 
@@ -112,14 +100,14 @@ static void assert_empty(struct bps_serverd *serverd)
 
 static void test_start_stop(void **state)
 {
-	unsigned before = count_descriptors();
+	int before = count_fds();
 
 	(void)state;
 	for (uint32_t i = 1; i <= 4; i++)
 		bps_serverd_stop(new_server(i, 5 - i));
 	bps_serverd_stop(new_server(1, 0));
 	bps_serverd_stop(NULL);
-	assert_int_equal(count_descriptors(), before);
+	assert_int_equal(count_fds(), before);
 }
 
 static void run_one(uint32_t n_loops, uint32_t n_reducers, uint32_t n_servers,
@@ -333,7 +321,7 @@ static void test_lost_member(void **state)
 
 static void test_port_in_use(void **state)
 {
-	unsigned before = count_descriptors();
+	int before = count_fds();
 	struct bps_serverd *serverd = new_server(1, 1), *second = NULL;
 	uint16_t port = bps_addr_port(bps_serverd_addr(serverd, 0));
 	char text[32];
@@ -350,7 +338,7 @@ static void test_port_in_use(void **state)
 	/* Free again at once. */
 	assert_int_equal(start_server(port, 1, 1, 100, &serverd), 0);
 	bps_serverd_stop(serverd);
-	assert_int_equal(count_descriptors(), before);
+	assert_int_equal(count_fds(), before);
 }
 
 /* Whether the server closes @fd within @timeout_ms. */
@@ -395,7 +383,7 @@ static void test_many_jobs_in_turn(void **state)
 {
 	struct bps_serverd *serverd = new_server(2, 2);
 	struct bps_addr addr = *bps_serverd_addr(serverd, 0);
-	unsigned before = count_descriptors();
+	int before = count_fds();
 
 	(void)state;
 	for (uint64_t i = 0; i < 30; i++) {
@@ -414,7 +402,7 @@ static void test_many_jobs_in_turn(void **state)
 			fail_msg("%s", job.failure);
 	}
 	assert_empty(serverd);
-	assert_int_equal(count_descriptors(), before);
+	assert_int_equal(count_fds(), before);
 	bps_serverd_stop(serverd);
 }
 

@@ -2,7 +2,6 @@
 #include "harness.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,18 +196,6 @@ static bool never(void *arg)
 void pump_for(struct bps_loop *loop, unsigned ms)
 {
 	pump(loop, never, NULL, ms);
-}
-
-int count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
 }
 
 struct bps_addr loopback(int family, uint16_t port)

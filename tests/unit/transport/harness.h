@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "tests/unit/base/descriptors.h"
 #include "transport/tcp.h"
 #include "transport/transport.h"
 
@@ -58,7 +59,6 @@ void pump_idle(struct bps_loop *loop);
 /** pump_for() - turn for @ms. */
 void pump_for(struct bps_loop *loop, unsigned ms);
 
-int count_fds(void);
 struct bps_addr loopback(int family, uint16_t port);
 /** tcp_pair() - two connected TCP sockets over loopback, blocking. */
 void tcp_pair(int family, int fds[2]);
